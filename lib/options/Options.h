@@ -67,7 +67,7 @@ struct CompileOptions : planfile::MeshSizes {
   // gradients are not finite; without a value fp16 skips and others stop.
   double lossScale = 0;
   std::optional<bool> skipNonfinite;
-  // Gives the stage of ZeRO, 0 to 3; without a value 0.
+  // Gives the stage of ZeRO, 0 to 3; without a value 1.
   std::optional<int> zero;
   int64_t gatherAhead = 1; // layers whose weights stage 3 gathers before their turn
   std::string weights; // "": those of the model; "random"; file or folder
@@ -96,7 +96,7 @@ struct CompileOptions : planfile::MeshSizes {
   bool scalesLoss() const { return !infer && precision == Precision::Fp16; }
   bool skipsNonfinite() const { return skipNonfinite.value_or(scalesLoss()); }
   // Returns the stage of ZeRO; 0 where no other rank has the same data-parallel states.
-  int zeroStage() const { return infer || dp * cp == 1 ? 0 : zero.value_or(0); }
+  int zeroStage() const { return infer || dp * cp == 1 ? 0 : zero.value_or(1); }
 
   // Returns the rows of the global view of one micro-batch; of a step; the micro-batches of a step.
   int64_t batchRows() const { return microBatch * dp; }

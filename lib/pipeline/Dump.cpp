@@ -120,6 +120,7 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
       options.tie = tie;
   if (failed(readPrecision(module, stored, options)))
     return failure();
+  options.zero = 0;
   if (auto zero = stored.getAs<IntegerAttr>("zero")) {
     if (zero.getInt() < 0 || zero.getInt() > 3)
       return module.emitError("plan.options has zero from 0 to 3, got ") << stored;

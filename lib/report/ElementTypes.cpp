@@ -60,7 +60,8 @@ private:
     case StateRole::Accumulator:
       break;
     }
-    return viewOf(stage, state) ? "gradients" : "loss";
+    // Sums of a step's own are the loss and the count of tokens, numbers, and whole flat gradients.
+    return viewOf(stage, state) || state.local_shape.size() > 0 ? "gradients" : "loss";
   }
 
   void addStatistics() {
@@ -94,8 +95,12 @@ private:
     const CollectiveT *collective = inst.body.AsCollective();
     if (!collective)
       return;
-    if (isOverData(*collective))
-      add("gradient_sums", collective->dtype);
+    if (isOverData(*collective)) {
+      // Gathers move weights; a single number is the square of a norm.
+      if (collective->kind != CollectiveKind::AllGather &&
+          collective->src->size > byteSize(collective->dtype))
+        add("gradient_sums", collective->dtype);
+    }
     else if (inst.phase != planfile::Phase::Update && movesProduct(inst))
       add("tensor_sums", collective->dtype);
   }

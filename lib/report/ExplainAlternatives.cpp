@@ -3,6 +3,7 @@
 #include "lib/report/Explain.h"
 
 #include "lib/planfile/AxisNames.h"
+#include "lib/planfile/SharedStates.h"
 
 #include <algorithm>
 #include <set>
@@ -104,26 +105,46 @@ json tensorAlternatives(const PlanIndex &book, const Traffic &t) {
   return list;
 }
 
+// Proposes the other stages of ZeRO: what a rank of this stage of the model would then keep of all
+// states, and move a step.
+json stageAlternatives(const PlanIndex &book, const Traffic &t) {
+  const StageT &stage = *book.program.stages[t.stage];
+  StateBytes bytes = stateBytesOf(stage);
+  uint64_t ranks = book.sizeOf(t.axes), microBatches = book.program.micro_batches;
+  int now = zeroStage(stage);
+  static const char *const how[] = {"gradients summed once a step (which sends as much as a scatter and a gather)",
+                                    "masters and moments shared out",
+                                    "gradients scattered in each micro-batch, too",
+                                    "weights gathered in each forward and backward, too"};
+  json list = json::array();
+  for (int zero = 0; zero <= 3; ++zero) {
+    if (zero == now)
+      continue;
+    int64_t more = static_cast<int64_t>(bytes.kept(zero, ranks)) - static_cast<int64_t>(bytes.kept(now, ranks));
+    list.push_back({{"name", text("zero ", zero)},
+                    {"memory_bytes", more},
+                    {"step_bytes", bytes.moved(zero, microBatches)},
+                    {"text", text("--zero ", zero, ", ", how[zero], ": a rank keeps ",
+                                  groupDigits(bytes.kept(zero, ranks)), " bytes of states in place of ",
+                                  groupDigits(bytes.kept(now, ranks)), ", and moves ",
+                                  groupDigits(bytes.moved(zero, microBatches)), " a step in place of ",
+                                  groupDigits(bytes.moved(now, microBatches)))}});
+  }
+  return list;
+}
+
 json dataAlternatives(const PlanIndex &book, const Traffic &t) {
   const ProgramT &program = book.program;
   json list = json::array();
   if (program.origins[t.origin]->op != "gradients")
     return list;
-  uint64_t replicas = book.sizeOf(t.axes), moments = 0;
-  for (const auto &state : program.stages[t.stage]->states)
-    if (state->role == StateRole::Moment1 || state->role == StateRole::Moment2)
-      moments += elementsOf(state->local_shape) * byteSize(state->dtype);
   list.push_back({{"name", "in each micro-batch"},
                   {"step_bytes", t.bytes * program.micro_batches},
                   {"text", text("sum after each of ", counted(program.micro_batches, "micro-batch"), ": ",
                                 groupDigits(t.bytes * program.micro_batches), " bytes a step where this moves ",
                                 groupDigits(t.bytes * t.perStep))}});
-  list.push_back(
-      {{"name", "zero"},
-       {"memory_bytes", -int64_t(moments - moments / replicas)},
-       {"text", text("reduce_scatter of gradients, all_gather of updated parameters (ZeRO): the same "
-                     "bytes, ", groupDigits(moments - moments / replicas),
-                     " bytes of optimizer state less a rank; not built, --zero 1..3 is refused")}});
+  for (json &other : stageAlternatives(book, t))
+    list.push_back(std::move(other));
   list.push_back({{"name", "fewer replicas"},
                   {"text", "a mesh with dp 1: no sum, but one rank a stage for all rows"}});
   return list;
@@ -170,6 +191,8 @@ json alternativesTo(const PlanIndex &book, const Traffic &t) {
     list = tensorAlternatives(book, t);
   else if (origin.tactic == "data")
     list = dataAlternatives(book, t);
+  else if (origin.tactic == "state")
+    list = stageAlternatives(book, t);
   else
     list.push_back({{"name", "untie"},
                     {"text", "two parameters in place of one that several stages hold (--tie off, where the "

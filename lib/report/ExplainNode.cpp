@@ -125,6 +125,11 @@ json explainNode(const PlanIndex &book, const std::string &name) {
           {"saved", saved},         {"collectives", trafficOf(book, name)}};
 }
 
+// Counts the data-parallel ranks that share a state out, each of which has a part of its bytes.
+static uint64_t sharedBy(const ProgramT &program, uint32_t stage, const StateShardT &state) {
+  return state.flat ? sizeOf(*program.mesh, program.stages[stage]->flat_groups[state.flat->group]->axes) : 1;
+}
+
 json explainParameter(const PlanIndex &book, const std::string &name) {
   const ProgramT &program = book.program;
   const SourceTensorT &source = *book.sourceOf(name);
@@ -134,12 +139,14 @@ json explainParameter(const PlanIndex &book, const std::string &name) {
       LayoutT layout;
       for (const auto &dim : state->dims)
         layout.dims.push_back(std::make_unique<DimShardingT>(*dim));
+      uint64_t bytes = elementsOf(state->local_shape) * byteSize(state->dtype), shared = sharedBy(program, s, *state);
       states.push_back({{"stage", s},
                         {"role", toString(state->role)},
                         {"owner", state->owner},
                         {"layout", book.layoutText(state->global_shape, &layout)},
                         {"local_shape", state->local_shape},
-                        {"bytes", elementsOf(state->local_shape) * byteSize(state->dtype)}});
+                        {"shared_by", shared},
+                        {"bytes", (bytes + shared - 1) / shared}});
     }
   std::set<std::string> seen;
   for (const auto &op : program.ops)

@@ -256,11 +256,13 @@ std::string parameterText(const json &answer) {
   out << "\n";
   printCuts(out, answer["cuts"]);
   out << "\nheld by each rank of\n";
-  std::vector<Row> rows = {{"stage", "as", "layout", "a rank has", "bytes"}};
+  std::vector<Row> rows = {{"stage", "as", "layout", "a rank computes with", "bytes it keeps"}};
   for (const json &s : answer["states"])
     rows.push_back({std::to_string(num(s, "stage")),
                     str(s, "role") + (s["owner"].get<bool>() ? "" : " (a copy)"), str(s, "layout"),
-                    s["local_shape"].dump(), groupDigits(num(s, "bytes"))});
+                    s["local_shape"].dump(),
+                    groupDigits(num(s, "bytes")) +
+                        (num(s, "shared_by") > 1 ? ", 1 of " + std::to_string(num(s, "shared_by")) + " parts" : "")});
   out << table(rows);
   out << "\nread by\n";
   rows.clear();

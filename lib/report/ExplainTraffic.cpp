@@ -18,6 +18,11 @@ using support::counted;
 using support::text;
 namespace {
 
+// Returns whether a collective moves a flat tensor of ZeRO, and not a sum of single numbers.
+bool isFlat(const Traffic &t, const OriginT &origin) {
+  return origin.tactic == "state" && t.kind != "all_reduce" && !origin.tensors.empty();
+}
+
 // Describes what partition did: the layout of the tensor, the layout that is needed, and what
 // converts one to the other.
 std::string partitionOf(const PlanIndex &book, const Traffic &t) {
@@ -25,6 +30,10 @@ std::string partitionOf(const PlanIndex &book, const Traffic &t) {
   if (t.isSend)
     return text("split-stages cut the step between stages ", std::min(t.stage, t.toStage), " and ",
                 std::max(t.stage, t.toStage), "; what one side makes and the other needs crosses in one message");
+  if (isFlat(t, origin))
+    return text("shard-state shares out the states of these tensors over ", book.axesText(t.axes),
+                "; flatten-states laid them side by side, ", groupDigits(elementsOf(origin.tensors[0]->shape)),
+                " elements with padding, and put the ", t.kind, " there");
   if (origin.tensors.empty() || !origin.tensors[0]->layout || !origin.tensors[0]->needed) {
     if (origin.op == "gradients")
       return "the rows of a batch are cut, so each rank's gradient holds the terms of its own rows; "
@@ -55,6 +64,21 @@ std::string partitionOf(const PlanIndex &book, const Traffic &t) {
               t.kind);
 }
 
+// Describes the part of a state that a rank computes with.
+json describeState(const PlanIndex &book, const StateShardT &state) {
+  TensorInfoT tensor;
+  tensor.dtype = state.dtype;
+  tensor.shape = state.global_shape;
+  tensor.layout = std::make_unique<LayoutT>();
+  for (const auto &dim : state.dims)
+    tensor.layout->dims.push_back(std::make_unique<DimShardingT>(*dim));
+  json j = book.describe(tensor);
+  j["name"] = state.view ? book.program.sources[state.view->source]->name : state.name;
+  j["local_shape"] = state.local_shape;
+  j["bytes"] = elementsOf(state.local_shape) * byteSize(state.dtype);
+  return j;
+}
+
 // Lists the accumulators inside the bytes of a bucket.
 json bucketTensors(const PlanIndex &book, const Traffic &t, const CollectiveT &collective) {
   json list = json::array();
@@ -62,18 +86,20 @@ json bucketTensors(const PlanIndex &book, const Traffic &t, const CollectiveT &c
     const BufferRefT &at = *state->buffer, &all = *collective.src;
     if (at.offset < all.offset || at.offset + at.size > all.offset + all.size)
       continue;
-    TensorInfoT tensor;
-    tensor.dtype = state->dtype;
-    tensor.shape = state->global_shape;
-    tensor.layout = std::make_unique<LayoutT>();
-    for (const auto &dim : state->dims)
-      tensor.layout->dims.push_back(std::make_unique<DimShardingT>(*dim));
-    json j = book.describe(tensor);
-    j["name"] = state->view ? book.program.sources[state->view->source]->name : state->name;
-    j["local_shape"] = state->local_shape;
-    j["bytes"] = elementsOf(state->local_shape) * byteSize(state->dtype);
-    list.push_back(std::move(j));
+    list.push_back(describeState(book, *state));
   }
+  return list;
+}
+
+// Lists the tensors that lie side by side in a flat tensor, as the origin names them: weights that
+// are gathered, gradients that are scattered.
+json flatTensors(const PlanIndex &book, const Traffic &t, const OriginT &origin) {
+  StateRole role = t.kind == "all_gather" ? StateRole::Parameter : StateRole::Accumulator;
+  json list = json::array();
+  for (const std::string &name : origin.nodes)
+    for (const StateShardT *state : book.statesOf(t.stage, name))
+      if (state->role == role)
+        list.push_back(describeState(book, *state));
   return list;
 }
 
@@ -257,7 +283,11 @@ json explainTraffic(const PlanIndex &book, const Traffic &t) {
   const OriginT &origin = *program.origins[t.origin];
   std::optional<NamedOp> cause = t.isSend ? std::nullopt : book.opRequiring(t);
   json tensors = json::array();
+  if (isFlat(t, origin))
+    tensors = flatTensors(book, t, origin);
   for (const auto &tensor : origin.tensors) {
+    if (isFlat(t, origin))
+      break;
     tensors.push_back(book.describe(*tensor));
     if (!t.isSend)
       tensors.back()["name"] = originTitle(origin);

@@ -2,6 +2,7 @@
 
 #include "lib/planfile/AxisNames.h"
 #include "lib/planfile/Precision.h"
+#include "lib/planfile/SharedStates.h"
 #include "lib/support/Counted.h"
 #include "runtime/session/Results.h"
 
@@ -131,6 +132,8 @@ void runtime::announceModel(std::ostream &out, const Executor &executor) {
       << executor.threadsPerRank() << " for its kernels"
       << (executor.pinned() ? ", pinned to cores" : "") << "\n";
   out << "precision  " << planfile::precisionNote(program) << "\n";
+  if (std::string note = planfile::statesNote(program); !note.empty())
+    out << "states     " << note << "\n";
   if (const std::string &note = executor.kernels().note(); !note.empty())
     out << "kernels    " << note << "\n";
 }

@@ -73,9 +73,9 @@ EDITS = {
 }
 
 
-def dump(folder, border):
+def dump(folder, border, *more):
     path = os.path.join(folder, border + ".mlir")
-    call([LLMC, "compile", MODEL, *FLAGS, "--compile-to", border, "-o", path])
+    call([LLMC, "compile", MODEL, *FLAGS, *more, "--compile-to", border, "-o", path])
     return path
 
 
@@ -134,15 +134,27 @@ REFUSED = {  # by llmc compile: where verify is not asked, nothing may be traine
     "schedule": [
         ("a scalar that the host does not know", replace(r'#plan\.scalar<"lr">', '#plan.scalar<"learning_rate">'), "unknown scalar"),
         ("no loss", replace(r'#plan\.output<"loss">', '#plan.output<"lost">', every=True), 'no buffer is bound to #plan.output<"loss">'),
-        ("a role of another state", replace(r"(#plan\.state<@s\d+), parameter", r"\1, master"), "as master, its role is parameter"),
-        ("rows cut for columns", replace(r'(#plan\.state<[^>]*dims = \[)\[\], \["tp"\]\]', r'\1["tp"], []]'), "cut as #parallel.sharding"),
-        ("padding that is none", replace(r"(#plan\.state<[^>]*valid_shape = \[)\d+", r"\g<1>1"), "with valid_shape"),
     ],
 }
 
 
-def refused(folder, border, edit, words):
-    path = dump(folder, border)
+# Of states that every data-parallel rank has, and of the same in flat buffers.
+STATES = {
+    ("--zero", 0): [
+        ("a role of another state", replace(r"(#plan\.state<@s\d+), parameter", r"\1, master"), "as master, its role is parameter"),
+        ("rows cut for columns", replace(r'(#plan\.state<[^>]*dims = \[)\[\], \["tp"\]\]', r'\1["tp"], []]'), "cut as #parallel.sharding"),
+        ("padding that is none", replace(r"(#plan\.state<[^>]*valid_shape = \[)\d+", r"\g<1>1"), "with valid_shape"),
+    ],
+    ("--zero", 1): [
+        ("a role of another state", replace(r"(<state = <@s\d+), parameter", r"\1, master"), "as master, its role is parameter"),
+        ("rows cut for columns", replace(r'(<state = <@s[^>]*dims = \[)\[\], \["tp"\]\]', r'\1["tp"], []]'), "cut as #parallel.sharding"),
+        ("padding that is none", replace(r"(<state = <@s[^>]*valid_shape = \[)\d+", r"\g<1>1"), "with valid_shape"),
+    ],
+}
+
+
+def refused(folder, border, edit, words, *more):
+    path = dump(folder, border, *more)
     with open(path) as f:
         text = edit(f.read())
     with open(path, "w") as f:
@@ -156,6 +168,9 @@ suite = Suite("edits")
 for border, edits in REFUSED.items():
     for title, edit, words in edits:
         suite.run(f"{border}: {title} is refused", refused, border, edit, words)
+for flags, edits in STATES.items():
+    for title, edit, words in edits:
+        suite.run(f"schedule: {title} is refused, stage {flags[1]} of ZeRO", refused, "schedule", edit, words, *flags)
 suite.run("shard: a place in the file", place_moved, "shard")
 suite.run("schedule: a place in the file", place_moved, "schedule")
 for border, edits in EDITS.items():

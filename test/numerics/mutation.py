@@ -65,8 +65,8 @@ def check_mesh(folder, mesh):
     faults = mutants["faults"]
     always = {"drop", "group", "kind", "wait", "scale", "peer", "exchange", "overlap", "invert",
               "launch", "product", "fill", "move", "operands"}
-    # Those of groups, of what stands behind a receive and of several chunks.
-    require(always <= set(faults) <= always | {"torn", "late", "pool"}, f"faults are {sorted(faults)}")
+    # Those of shared-out states, of groups, of what stands behind a receive and of several chunks.
+    require(always <= set(faults) <= always | {"flat", "torn", "late", "pool"}, f"faults are {sorted(faults)}")
     for kind in CRITICAL:
         require(faults[kind]["total"] > 0, f"no fault '{kind}'")
         require(sum(faults[kind]["killed_by"].values()) > 0, f"no fault '{kind}' was killed")

@@ -26,6 +26,7 @@ TEXT = os.path.join(DATA, "gpt2", "text.bin")
 SEQ, STEPS = 16, 20
 # What two stages may differ by after 20 steps: losses, weights and gradients as one vector.
 LIMITS = {"fp32": (1e-5, 1e-4, 1e-5), "bf16": (2e-3, 1e-3, 2e-2), "fp16": (5e-4, 1e-3, 5e-3)}
+PYTHON = os.environ.get("LLMC_ORACLE_PYTHON", "")
 SHARED = tempfile.TemporaryDirectory(prefix="llmc-")
 suite = Suite("zero")
 
@@ -181,6 +182,34 @@ def loads(folder, model, mesh, zero, others):
                 f"weights on {other}, stage {stage}, are not those of the file")
     worst = max(abs(x / losses[0] - 1) for x in losses)
     return below(worst, 1e-6, f"first losses of {len(losses)}")
+
+
+OPEN_IN_TRANSFORMERS = """
+import sys, numpy, torch
+from transformers import AutoModelForCausalLM
+model, report = AutoModelForCausalLM.from_pretrained(sys.argv[1], output_loading_info=True, dtype=torch.float32)
+assert not report["missing_keys"] and not report["unexpected_keys"] and not report["mismatched_keys"], report
+x, y = (torch.from_numpy(numpy.load(f"{sys.argv[1]}/{name}.npy")) for name in ("input_ids", "labels"))
+loss = torch.nn.functional.cross_entropy(model.eval()(x).logits.flatten(0, 1), y.flatten())
+print(repr(loss.item()))
+"""
+
+
+def opens_in_transformers(folder, model, mesh, zero, flags=()):
+    """A saved folder is a model for transformers, whose loss on the first rows is ours."""
+    _, saved = trained(model, mesh, zero, flags)
+    shutil.copy(saved, folder)
+    shutil.copy(config(model), os.path.join(folder, "config.json"))
+    rows, vocabulary = rows_of(mesh), MODELS[model]["vocab_size"]
+    tokens = np.random.default_rng(0).integers(0, vocabulary, (rows, SEQ + 1))
+    files = []
+    for name, value in (("input_ids", tokens[:, :-1]), ("labels", tokens[:, 1:])):
+        path = os.path.join(folder, f"{name}.npy")
+        np.save(path, value)
+        files += ["--input", f"{name}={path}"]
+    dump = train(program_of(model, mesh, zero, *flags), folder, *files, "--weights", saved, "--steps", 1)
+    theirs = float(call([PYTHON, "-c", OPEN_IN_TRANSFORMERS, folder]).stdout)
+    return below(abs(dump["loss"][0] / theirs - 1), {"fp32": 1e-6, "bf16": 2e-3}[precision_of(flags)], "loss")
 
 
 def scaled(folder, mesh, zero):
@@ -432,6 +461,13 @@ for model, mesh, zero in [("gpt2", "3x1x2", 1), ("gpt2", "3x1x2", 2), ("gpt2", "
 suite.run("gpt2 on 2x2x2 in bf16 twice, stage 3", same_bits, "gpt2", "2x2x2", 3, ("--precision", "bf16"))
 suite.run("gpt2, saved at stage 3, loads", loads, "gpt2", "2x2x2", 3, [("3x1x2", 2), ("1", 0)])
 suite.run("llama, saved at stage 1, loads", loads, "llama", "2x2x2", 1, [("4", 3)])
+if suite.full and not PYTHON:
+    suite.skip("transformers opens saved files", "LLMC_ORACLE_PYTHON names no Python")
+for model in ("gpt2", "llama") if suite.full and PYTHON else ():
+    for zero in range(4):
+        suite.run(f"transformers opens {model} of stage {zero}", opens_in_transformers, model, "2x2x2", zero)
+    suite.run(f"transformers opens {model} of stage 3 in bf16", opens_in_transformers, model, "2x2x2", 3,
+              ("--precision", "bf16"))
 suite.run("loss scale at stage 2", scaled, "2", 2)
 for model, mesh, zero, *flags in [
         ("gpt2", "2x2x2", 3), ("tiny", "5", 1), ("llama", "3x1x2", 2), ("llama", "2x2x1", 1),

@@ -636,10 +636,7 @@ BufferRefT bufferOf(const ProgramT &program, unsigned stage, const std::string &
   throw std::logic_error("no such buffer");
 }
 
-namespace {
-
-template <class Visit>
-void forEachRef(InstructionT &inst, Visit visit) {
+void forEachRef(InstructionT &inst, const std::function<void(BufferRefT &)> &visit) {
   BodyUnion &body = inst.body;
   if (auto *launch = body.AsLaunch())
     for (auto &operand : launch->operands)
@@ -661,8 +658,6 @@ void forEachRef(InstructionT &inst, Visit visit) {
   if (auto *fill = body.AsFill())
     visit(*fill->dst);
 }
-
-} // namespace
 
 void moveBuffer(ProgramT &program, unsigned stage, const BufferRefT &from, const BufferRefT &to) {
   for (auto &procedure : program.stages[stage]->procedures)

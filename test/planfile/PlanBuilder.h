@@ -9,6 +9,7 @@
 
 #include "lib/planfile/plan_generated.h"
 
+#include <functional>
 #include <string>
 
 namespace llmc::test {
@@ -43,6 +44,9 @@ planfile::ProcedureT &procedureOf(planfile::ProgramT &program, unsigned stage,
 // Returns an arena buffer of a stage: "x", "y", "dy", "dx" or "norm".
 planfile::BufferRefT bufferOf(const planfile::ProgramT &program, unsigned stage,
                               const std::string &name);
+
+// Visits the buffers that an instruction reads or writes.
+void forEachRef(planfile::InstructionT &inst, const std::function<void(planfile::BufferRefT &)> &visit);
 
 // Replaces every use of buffer `from` on the stage by `to`.
 void moveBuffer(planfile::ProgramT &program, unsigned stage, const planfile::BufferRefT &from,

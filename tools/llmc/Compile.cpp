@@ -10,6 +10,7 @@
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Precision.h"
 #include "lib/planfile/Program.h"
+#include "lib/planfile/SharedStates.h"
 #include "lib/support/Counted.h"
 #include "lib/support/OutputFile.h"
 #include "lib/support/Progress.h"
@@ -100,6 +101,10 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
         << counted(program.micro_batch, "row") << " per data-parallel rank, " << program.schedule << ", "
         << (options.optimizer == Optimizer::AdamW ? "adamw" : "sgd") << "\n";
   out << "precision   " << planfile::precisionNote(program) << "\n";
+  if (std::string note = planfile::statesNote(program); !note.empty())
+    out << "states      " << note
+        << (options.zeroStage() == 3 ? text("; ", counted(options.gatherAhead, "layer"), " gathered ahead") : "")
+        << "\n";
   out << "choices     " << builtChoices() << ", zero " << options.zeroStage() << ", tie " << nameOf(options.tie) << ", raise "
       << (options.raise ? "on" : "off") << "\n";
   for (auto [i, stage] : llvm::enumerate(program.stages)) {

@@ -133,7 +133,7 @@ Entries choiceFlags() {
       {{"--zero", kChoice, nullptr,
         "stage of ZeRO: what data-parallel ranks share out; 1 masters and\n"
         "moments, 2 sums of gradients too, 3 weights too",
-        training({.standard = "0", .values = {"0", "1", "2", "3"}, .later = {"auto"}},
+        training({.standard = "1", .values = {"0", "1", "2", "3"}, .later = {"auto"}},
                  "there are no states to share out; leave it out")},
        choose(of(&CompileOptions::zero), std::vector<std::optional<int>>{0, 1, 2, 3})},
       {{"--gather-ahead", kChoice, "N",

@@ -1,0 +1,97 @@
+#include "lib/planfile/SharedStates.h"
+
+#include "lib/planfile/AxisNames.h"
+#include "lib/planfile/Elements.h"
+
+#include <algorithm>
+
+using namespace llmc;
+using namespace llmc::planfile;
+
+// Returns the axes over which a state is cut regardless of its dims; none if it is not flat.
+static std::vector<uint32_t> sharedAxes(const StageT &stage, const StateShardT &state) {
+  return state.flat ? stage.flat_groups[state.flat->group]->axes : std::vector<uint32_t>();
+}
+
+// Returns whether the stage adds gradients up in whole sums of its own, which no parameter has.
+static bool hasWholeSums(const StageT &stage) {
+  return std::any_of(stage.states.begin(), stage.states.end(), [&](const auto &state) {
+    return state->role == StateRole::Accumulator && !viewOf(stage, *state) &&
+           !state->local_shape.empty();
+  });
+}
+
+int planfile::zeroStage(const StageT &stage) {
+  int zero = 0;
+  for (const auto &state : stage.states) {
+    if (sharedAxes(stage, *state).empty())
+      continue;
+    switch (state->role) {
+    case StateRole::Parameter:
+      return 3;
+    case StateRole::Accumulator:
+      zero = std::max(zero, hasWholeSums(stage) ? 1 : 2);
+      break;
+    case StateRole::Master:
+    case StateRole::Moment1:
+    case StateRole::Moment2:
+      zero = std::max(zero, 1);
+    }
+  }
+  return zero;
+}
+
+uint64_t StateBytes::kept(int zero, uint64_t ranks) const {
+  auto share = [&](uint64_t bytes, bool isShared) { return isShared ? bytes / ranks : bytes; };
+  return share(weights, zero >= 3) + share(gradients, zero >= 2) + share(optimizer, zero >= 1);
+}
+
+uint64_t StateBytes::moved(int zero, uint64_t microBatches) const {
+  return (zero >= 2 ? microBatches : 1) * gradients +
+         (zero == 3 ? 2 * microBatches * weights : zero ? weights : 0);
+}
+
+StateBytes planfile::stateBytesOf(const StageT &stage) {
+  StateBytes sum;
+  for (const auto &state : stage.states) {
+    if (!viewOf(stage, *state))
+      continue;
+    uint64_t bytes = byteSize(state->dtype);
+    for (int64_t size : state->local_shape)
+      bytes *= static_cast<uint64_t>(size);
+    (state->role == StateRole::Parameter     ? sum.weights
+     : state->role == StateRole::Accumulator ? sum.gradients
+                                             : sum.optimizer) += bytes;
+  }
+  return sum;
+}
+
+std::string planfile::statesNote(const ProgramT &program) {
+  if (program.mode == Mode::Infer)
+    return "";
+  // Every stage shares out alike, but one may hold no parameter.
+  int zero = 0;
+  uint64_t ranks = 1;
+  bool hasMasters = false, hasMoments = false;
+  for (const auto &stage : program.stages) {
+    zero = std::max(zero, zeroStage(*stage));
+    for (const auto &state : stage->states) {
+      ranks = std::max(ranks, sizeOf(*program.mesh, sharedAxes(*stage, *state)));
+      hasMasters |= state->role == StateRole::Master;
+      hasMoments |= state->role == StateRole::Moment1;
+    }
+  }
+  std::vector<std::string> shared;
+  if (hasMasters)
+    shared.push_back("masters");
+  if (hasMoments)
+    shared.push_back("moments");
+  if (zero != 1)
+    shared.push_back("gradients");
+  if (zero == 0 || zero == 3)
+    shared.push_back("weights");
+  std::string text = zero ? "a rank keeps 1/" + std::to_string(ranks) + " of " : "a rank keeps all of ";
+  for (size_t i = 0; i < shared.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == shared.size() ? " and " : ", ") + shared[i];
+  return text;
+}
