@@ -24,6 +24,7 @@ using namespace llmc;
 using namespace llmc::runtime;
 using planfile::OptimizerKind;
 using planfile::ProgramT;
+using planfile::StageT;
 using support::error;
 using support::ok;
 using support::Status;
@@ -43,20 +44,13 @@ struct StepResult {
   std::optional<double> evalLoss; // none: not evaluated after the step
 };
 
-bool hasHostScalar(const ProgramT &program, std::string_view name) {
-  for (const auto &stage : program.stages)
-    for (const auto &scalar : stage->host_scalars)
-      if (scalar->name == name)
-        return true;
-  return false;
-}
-
-bool hasOutput(const ProgramT &program, std::string_view name) {
-  for (const auto &stage : program.stages)
-    for (const auto &output : stage->outputs)
-      if (output->name == name)
-        return true;
-  return false;
+// Returns whether a stage has something of this name in a list.
+template <class List>
+bool hasNamed(const ProgramT &program, List StageT::*list, std::string_view name) {
+  return std::any_of(program.stages.begin(), program.stages.end(), [&](const auto &stage) {
+    return std::any_of(((*stage).*list).begin(), ((*stage).*list).end(),
+                       [&](const auto &entry) { return entry->name == name; });
+  });
 }
 
 // Holds the state of one training run.
@@ -102,7 +96,8 @@ private:
   LossScale scale{program.loss_scale};
   // Tells whether the plan has a scale, and whether it leaves the weights as they are where a
   // gradient is not finite.
-  const bool scales = hasHostScalar(program, "loss_scale"), skips = hasOutput(program, "skipped");
+  const bool scales = hasNamed(program, &StageT::host_scalars, "loss_scale"),
+             skips = hasNamed(program, &StageT::outputs, "skipped");
   std::vector<double> losses;
   FirstGradients gradients;
   std::optional<support::FolderLock> saveLock;
