@@ -96,6 +96,34 @@ def parameters(folder, model, zero):
     require(states == plan["state_bytes"], f"{states} bytes of states in the arenas, {plan['state_bytes']} expected")
 
 
+def stages_of_zero(folder):
+    """What other stages are said to keep and move is what their programs keep and move."""
+    kept, moved, said = {}, {}, {}
+    for zero in range(4):
+        program = build(folder, "gpt2/config.json", "2x1x2", "--zero", zero)
+        plan = inspect(program)
+        memory = plan["memory"][0]
+        kept[zero] = sum(memory.get(part, 0) for part in ("weights", "masters", "gradients", "optimizer"))
+        large = [c for c in plan["collectives"] if c["axes"] == ["dp"] and c["bytes"] > 64]
+        moved[zero] = sum(c["bytes"] * c["per_step"] for c in large)
+        for c in (large[0], large[-1]):
+            answer = explain(program, c["name"])
+            held = sum(t["bytes"] for t in answer["tensors"])
+            # A bucket has padding up to 64 bytes of each rank.
+            require(zero == 0 or held <= c["bytes"] <= held + 2 * 64,
+                    f"{c['name']}: tensors of {held} bytes, {c['bytes']} are moved")
+            said[zero] = {a["name"]: a for a in answer["alternatives"]}
+    for zero, others in said.items():
+        for other in set(range(4)) - {zero}:
+            told, change = others[f"zero {other}"], kept[other] - kept[zero]
+            require(abs(told["memory_bytes"] - change) <= 0.01 * kept[0],
+                    f"stage {zero}: {told['text']}, but states change by {change}")
+            # Backward does not read the table of positions.
+            require(abs(told["step_bytes"] / moved[other] - 1) <= (0.03 if other == 3 else 0.01),
+                    f"stage {zero}: {told['text']}, but stage {other} moves {moved[other]}")
+    return f"keeps {list(kept.values())}, moves {list(moved.values())}"
+
+
 def nodes(folder):
     program = build(folder, "gpt2/config.json")
     kinds = {c["source"]["op"] for c in inspect(program)["collectives"]}
@@ -138,6 +166,7 @@ for model in ["gpt2/config.json", "gpt2/dynamo.onnx", "llama/config.json", "bert
     suite.run(f"collectives and messages, {model}", collectives, model)
 for model, zero in [("gpt2/dynamo.onnx", 0), ("llama/config.json", 0), ("gpt2/dynamo.onnx", 3)]:
     suite.run(f"parameters and memory, {model}, stage {zero} of ZeRO", parameters, model, zero)
+suite.run("stages of ZeRO", stages_of_zero)
 suite.run("a node and a kind", nodes)
 suite.run("refusals", refusals)
 suite.finish()
