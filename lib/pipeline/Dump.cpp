@@ -268,7 +268,9 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
   compare("--on-nonfinite", onOff(asked.skipsNonfinite(), "skip", "stop"),
           onOff(written.skipsNonfinite(), "skip", "stop"));
   compare("--grad-dtype", nameOf(asked.gradDtype), nameOf(written.gradDtype));
-  compare("--zero", std::to_string(asked.zeroStage()), std::to_string(written.zeroStage()));
+  CompileOptions zero = written; // on whose mesh what is asked for has a meaning
+  zero.zero = asked.zero;
+  compare("--zero", std::to_string(zero.zeroStage()), std::to_string(written.zeroStage()));
   compare("--gather-ahead", std::to_string(asked.gatherAhead),
           std::to_string(written.gatherAhead));
   auto reduceOf = [](const CompileOptions &o) { return nameOf(o.reduceDtype.value_or(o.gradDtype)); };

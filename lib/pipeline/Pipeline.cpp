@@ -117,6 +117,12 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   if (options.lossScale != 0 && options.precision != Precision::Fp16)
     errors.push_back("--loss-scale is for --precision fp16: gradients in fp32 and bf16 do not "
                      "vanish; leave it out");
+  if (options.scalesLoss() && options.lossScale == 0 && !options.skipsNonfinite())
+    errors.push_back("--on-nonfinite stop ends every run whose --loss-scale is dynamic, which grows until "
+                     "a gradient overflows; use --on-nonfinite skip or a number for --loss-scale");
+  if (options.gatherAhead != 1 && options.zeroStage() != 3)
+    errors.push_back("--gather-ahead is for --zero 3 and several data-parallel ranks: no weights are "
+                     "gathered; leave it out");
   if (options.reduceDtype && *options.reduceDtype != options.gradDtype)
     errors.push_back(std::string("--reduce-dtype ") + nameOf(*options.reduceDtype) +
                      ": gradients are reduced in the type of their accumulators so far; use "

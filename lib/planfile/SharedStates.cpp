@@ -2,6 +2,7 @@
 
 #include "lib/planfile/AxisNames.h"
 #include "lib/planfile/Elements.h"
+#include "lib/planfile/Trace.h"
 
 #include <algorithm>
 
@@ -48,11 +49,48 @@ uint64_t StateBytes::kept(int zero, uint64_t ranks) const {
 
 uint64_t StateBytes::moved(int zero, uint64_t microBatches) const {
   return (zero >= 2 ? microBatches : 1) * gradients +
-         (zero == 3 ? 2 * microBatches * weights : zero ? weights : 0);
+         (zero == 3 ? microBatches * (weights + readAgain) : zero ? weights : 0);
 }
+
+namespace {
+
+// Tells which weights backward reads: from where they are kept, or gathered from there.
+class ReadsOfBackward {
+public:
+  explicit ReadsOfBackward(const StageT &stage) {
+    for (const auto &procedure : stage.procedures)
+      for (const auto &inst : procedure->instructions)
+        if (inst->phase == Phase::Backward)
+          forEachAccess(*inst, 0, [&](const ByteAccess &a) {
+            if (a.read && !a.slotted)
+              ranges.push_back({a.begin, a.end});
+          });
+    std::sort(ranges.begin(), ranges.end());
+    // Merges overlapping ranges, so that their ends are sorted too.
+    size_t count = 0;
+    for (auto [begin, end] : ranges)
+      if (count && begin <= ranges[count - 1].second)
+        ranges[count - 1].second = std::max(ranges[count - 1].second, end);
+      else
+        ranges[count++] = {begin, end};
+    ranges.resize(count);
+  }
+
+  // Returns whether any byte of [begin, end) is read.
+  bool touch(uint64_t begin, uint64_t end) const {
+    auto it = std::lower_bound(ranges.begin(), ranges.end(), std::pair(end, uint64_t(0)));
+    return it != ranges.begin() && std::prev(it)->second > begin;
+  }
+
+private:
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+};
+
+} // namespace
 
 StateBytes planfile::stateBytesOf(const StageT &stage) {
   StateBytes sum;
+  ReadsOfBackward reads(stage);
   for (const auto &state : stage.states) {
     if (!viewOf(stage, *state))
       continue;
@@ -62,6 +100,13 @@ StateBytes planfile::stateBytesOf(const StageT &stage) {
     (state->role == StateRole::Parameter     ? sum.weights
      : state->role == StateRole::Accumulator ? sum.gradients
                                              : sum.optimizer) += bytes;
+    if (state->role != StateRole::Parameter)
+      continue;
+    // A bucket that is cut is gathered as one; else each tensor lies where it begins.
+    bool isWhole = state->flat && sharedAxes(stage, *state).empty();
+    uint64_t begin = state->buffer->offset + (isWhole ? state->flat->begin * byteSize(state->dtype) : 0);
+    if (reads.touch(begin, begin + (isWhole ? bytes : state->buffer->size)))
+      sum.readAgain += bytes;
   }
   return sum;
 }

@@ -18,12 +18,13 @@ int zeroStage(const StageT &stage);
 // Holds the bytes of one rank's part of the model, had it none of the other ranks to share with.
 struct StateBytes {
   uint64_t weights = 0, gradients = 0, optimizer = 0; // optimizer: masters and moments
+  uint64_t readAgain = 0; // of the weights those that backward reads, as no embedding's
 
   // Returns the bytes that one of `ranks` ranks keeps at a stage of ZeRO.
   uint64_t kept(int zero, uint64_t ranks) const;
   // Returns the payload that a rank moves in a step: stage 0 sums gradients once; 1 scatters them
   // once and gathers the weights; 2 scatters them in each micro-batch; 3 gathers the weights in
-  // each forward and backward instead (Rajbhandari et al., 2020, section 7).
+  // each forward, and what backward reads of them there, instead (Rajbhandari et al., 2020, section 7).
   uint64_t moved(int zero, uint64_t microBatches) const;
 };
 StateBytes stateBytesOf(const StageT &stage);

@@ -110,15 +110,18 @@ json tensorAlternatives(const PlanIndex &book, const Traffic &t) {
 json stageAlternatives(const PlanIndex &book, const Traffic &t) {
   const StageT &stage = *book.program.stages[t.stage];
   StateBytes bytes = stateBytesOf(stage);
-  uint64_t ranks = book.sizeOf(t.axes), microBatches = book.program.micro_batches;
+  // Other axes of a sum, as those of tensor parallelism, share nothing out.
+  uint64_t ranks = sizeOf(*book.program.mesh, AxisRole::Data) * sizeOf(*book.program.mesh, AxisRole::Context);
+  uint64_t microBatches = book.program.micro_batches;
   int now = zeroStage(stage);
   static const char *const how[] = {"gradients summed once a step (which sends as much as a scatter and a gather)",
-                                    "masters and moments shared out",
+                                    "states of the optimizer shared out",
                                     "gradients scattered in each micro-batch, too",
                                     "weights gathered in each forward and backward, too"};
   json list = json::array();
   for (int zero = 0; zero <= 3; ++zero) {
-    if (zero == now)
+    // Without states of the optimizer stage 1 is stage 0.
+    if (zero == now || (zero == 1 && bytes.optimizer == 0))
       continue;
     int64_t more = static_cast<int64_t>(bytes.kept(zero, ranks)) - static_cast<int64_t>(bytes.kept(now, ranks));
     list.push_back({{"name", text("zero ", zero)},

@@ -245,6 +245,11 @@ LogicalResult Verifier::dump() {
   // Pass no one-rank subject: the weights come from offsets and rules that the IR names, not from
   // the model that it is compared with.
   checkStates(subject, nullptr, options.seed, report);
+  if (ModuleOp parted = subject.at(Phase::Partition)) {
+    checkTypes(parted, dump->options, reference->trial, report);
+    if (!dump->options.infer)
+      checkSkip(parted, reference->trial, report);
+  }
   if (report.passed())
     checkKernels(subject, *reference, outcome, report);
   if (report.passed())

@@ -164,7 +164,23 @@ def refused(folder, border, edit, words, *more):
     require(not os.path.exists(os.path.join(folder, "out")), "a program is there all the same")
 
 
+def unskipped(folder):
+    """A parameter that a skipped step changes: of IR too, verify takes up what only a low precision has."""
+    path = dump(folder, "partition", "--precision", "fp16", "--zero", 2)
+    call([LLMC, "verify", path])
+    with open(path) as f:
+        text = f.read()
+    edited = re.sub(r"graph\.select (%\S+), (%new_param\S*), %\w+", r"graph.select \1, \2, \2", text, count=1)
+    require(edited != text, "no weight is selected")
+    with open(path, "w") as f:
+        f.write(edited)
+    done = call([LLMC, "verify", path, "--json"], check=False)
+    failed = [check["name"] for check in json.loads(done.stdout)["checks"] if not check["passed"]]
+    require(done.returncode == 3 and failed == ["updates:skip"], f"exit {done.returncode}, fails {failed}")
+
+
 suite = Suite("edits")
+suite.run("partition: a weight that a skipped step changes", unskipped)
 for border, edits in REFUSED.items():
     for title, edit, words in edits:
         suite.run(f"{border}: {title} is refused", refused, border, edit, words)

@@ -292,6 +292,10 @@ for flags, words in [(["--reduce-dtype", "bf16"], ["use --reduce-dtype fp32, or 
                       ["use --reduce-dtype bf16, or --grad-dtype fp32 too"]),
                      (["--reduce-dtype", "bf16", "--infer"], ["--reduce-dtype", "there are no gradients"])]:
     suite.run("reductions in another type: " + " ".join(flags), compile_refused, CONFIG, flags, words)
+suite.run("a run that must end", compile_refused, CONFIG, ["--precision", "fp16", "--on-nonfinite", "stop"],
+          ["--on-nonfinite stop ends every run", "a number for --loss-scale"])
+suite.run("a window without gathers", compile_refused, CONFIG, ["--gather-ahead", "2", "--mesh", "2"],
+          ["--gather-ahead is for --zero 3"])
 for name in ("cp", "ep", "etp"):
     suite.run(f"not built yet: {name} in --mesh", compile_refused, CONFIG, ["--mesh", f"dp=4,tp=2,{name}=2"],
               [f"--{name} 2 is not built yet; use --{name} 1"])

@@ -322,6 +322,17 @@ def counted(folder, model, mesh, zero, flags=(), sizes=(4, 4)):
     return f"m {m}; " + "; ".join(notes) if notes else ""
 
 
+def as_many_buckets(folder):
+    """SGD has the buckets of AdamW: rates that each parameter multiplies anew are one."""
+    calls = []
+    for optimizer in ("adamw", "sgd"):
+        program = os.path.join(folder, optimizer)
+        compile_model(config("llama"), program, "--mesh", "2", "--seq", SEQ, "--zero", 2, "--optimizer", optimizer)
+        calls.append(sum(c["kind"] == "reduce_scatter" for c in inspect(program)["collectives"]))
+    require(calls[0] == calls[1] > 0, f"AdamW scatters {calls[0]} buckets, SGD {calls[1]}")
+    return f"{calls[0]}"
+
+
 def padding(folder):
     notes = []
     for zero in (1, 3):
@@ -480,6 +491,7 @@ for model, mesh, zero in [("gpt2", "2x2x2", 0), ("gpt2", "2x2x2", 1), ("gpt2", "
 suite.run("counted, bf16 at stage 3", counted, "gpt2", "2x2x2", 3, ("--precision", "bf16"), (2, 4))
 suite.run("counted, bf16 with gradients in bf16 at stage 1", counted, "gpt2", "4", 1,
           ("--precision", "bf16", "--grad-dtype", "bf16"), (2, 2))
+suite.run("buckets of SGD and AdamW", as_many_buckets)
 suite.run("padding of GPT-2 124M on 8", padding)
 suite.run("states in fp32", states, (), (4, 0, 4, 8))
 suite.run("states in bf16", states, ("--precision", "bf16"), (2, 4, 4, 8))

@@ -59,9 +59,11 @@ struct VerifyShardings : impl::VerifyShardingsBase<VerifyShardings> {
                 mesh.isOf(name, planfile::AxisRole::Context));
       };
       common = common ? common : axes;
-      if (axes.empty() || axes != common || !llvm::all_of(axes, isShared))
+      llvm::SmallPtrSet<Attribute, 2> distinct(axes.begin(), axes.end());
+      if (axes.empty() || axes != common || distinct.size() != axes.size() ||
+          !llvm::all_of(axes, isShared))
         return state.emitOpError("S3: is shared out over ")
-               << axes << ", expected the axes of data-parallel ranks, the same for all states";
+               << axes << ", expected the axes of data-parallel ranks, each once, the same for all states";
     }
     return success();
   }

@@ -117,12 +117,30 @@ public:
 
 private:
   void writeOp(Operation &op);
+  void writeShared(Value value);
 
   func::FuncOp update;
   DenseMap<Value, size_t> numbers; // of the values that are tensors of the parameter's shape
   std::string text;
   llvm::raw_string_ostream out{text};
 };
+
+// Writes a value that is not of the parameter alone, as a rate or the norm: arithmetic on rates by what
+// it computes, since each parameter may have its own copy; others by what they are.
+void Signature::writeShared(Value value) {
+  Operation *op = value.getDefiningOp();
+  bool isOfRates = op && isElementwise(op) && op->getNumOperands() > 0 &&
+                   llvm::all_of(op->getOperands(), llvm::IsaPred<BlockArgument>) &&
+                   graph::shapeOf(value).empty();
+  if (!isOfRates) {
+    out << " @" << value.getAsOpaquePointer();
+    return;
+  }
+  out << " (" << op->getName();
+  for (Value operand : op->getOperands())
+    out << " @" << operand.getAsOpaquePointer();
+  out << ')';
+}
 
 void Signature::writeOp(Operation &op) {
   out << op.getName();
@@ -134,7 +152,7 @@ void Signature::writeOp(Operation &op) {
     if (number != numbers.end())
       out << " %" << number->second << ':' << graph::elementOf(operand);
     else
-      out << " @" << operand.getAsOpaquePointer();
+      writeShared(operand);
   }
   out << ';';
 }

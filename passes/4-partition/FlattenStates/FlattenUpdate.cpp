@@ -35,7 +35,8 @@ private:
   const Bucket &bucket;
   graph::StateOp sum;
   SmallVectorImpl<Value> &norms, &zeros;
-  DenseMap<Value, Value> flats; // of the first parameter's values
+  SmallVector<BlockArgument, 4> args; // of the first parameter's states
+  DenseMap<Value, Value> flats;       // of the first parameter's values
   Value gradient;               // the argument of whole gradients, or of a rank's part
 };
 
@@ -63,7 +64,7 @@ static void describeParts(Operation *sum, const Bucket &bucket) {
 
 void UpdateFlattener::mapArguments() {
   const BucketTensor &first = bucket.tensors.front();
-  auto args = updateArguments(func, first.parameter);
+  args = updateArguments(func, first.parameter);
   bool hasMaster = bool(Bucket::stateOf(first, Role::master));
   OpBuilder start = OpBuilder::atBlockBegin(&func.getBody().front());
   const Role roles[] = {hasMaster ? Role::master : Role::parameter, Role::accumulator,
@@ -128,7 +129,6 @@ void UpdateFlattener::cloneNorm(graph::ReduceOp op) {
 
 void UpdateFlattener::cloneOp(Operation &op) {
   OpBuilder builder(&op);
-  auto args = updateArguments(func, bucket.tensors.front().parameter);
   if (auto reduce = dyn_cast<AllReduceOp>(op); reduce && reduce.getOperand() == args[1]) {
     flats[reduce.getResult()] = scattered(builder, reduce);
     return;

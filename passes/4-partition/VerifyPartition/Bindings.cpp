@@ -164,6 +164,10 @@ static LogicalResult verifyFlat(const Binding &binding, FlatAttr flat, SymbolTab
     if (!state)
       return binding.error() << "C8: " << binding.text() << " names no state, got "
                              << part.getState();
+    auto first = symbols.lookup<graph::StateOp>(flat.getParts().front().getState().getAttr());
+    if (state.getRole() != first.getRole())
+      return binding.error() << "C8: " << binding.text() << " has parts of one role, got @"
+                             << first.getSymName() << " and @" << state.getSymName();
     auto sharding = state->getAttrOfType<ShardingAttr>(kSharding);
     auto global = cast<RankedTensorType>(state.getType());
     auto local = sharding ? getLocalType(global, sharding, mesh) : global;
