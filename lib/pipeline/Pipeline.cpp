@@ -120,9 +120,9 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   if (options.scalesLoss() && options.lossScale == 0 && !options.skipsNonfinite())
     errors.push_back("--on-nonfinite stop ends every run whose --loss-scale is dynamic, which grows until "
                      "a gradient overflows; use --on-nonfinite skip or a number for --loss-scale");
-  if (options.gatherAhead != 1 && options.zeroStage() != 3)
-    errors.push_back("--gather-ahead is for --zero 3 and several data-parallel ranks: no weights are "
-                     "gathered; leave it out");
+  // Asks for the stage that was chosen, not for what the mesh makes of it: one choice fits all meshes.
+  if (options.gatherAhead != 1 && options.zero != 3)
+    errors.push_back("--gather-ahead is for --zero 3: no weights are gathered; leave it out");
   if (options.reduceDtype && *options.reduceDtype != options.gradDtype)
     errors.push_back(std::string("--reduce-dtype ") + nameOf(*options.reduceDtype) +
                      ": gradients are reduced in the type of their accumulators so far; use "

@@ -1,7 +1,6 @@
 #include "lib/planfile/SharedStates.h"
 
 #include "lib/planfile/AxisNames.h"
-#include "lib/planfile/Elements.h"
 #include "lib/planfile/Trace.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Tells what data-parallel ranks share out of their states, the stage of ZeRO (Rajbhandari et al.,
-// 2020), as the states of a program show it. Tests: test/planfile/ExplainTest.cpp,
-// test/numerics/zero.py (lines).
+// 2020), as the states of a program show it. Tests: test/numerics/explain.py (stages of ZeRO),
+// test/verify/OverflowTest.cpp.
 #ifndef LLMC_LIB_PLANFILE_SHAREDSTATES_H
 #define LLMC_LIB_PLANFILE_SHAREDSTATES_H
 

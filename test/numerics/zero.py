@@ -481,7 +481,8 @@ for model in ("gpt2", "llama") if suite.full and PYTHON else ():
               ("--precision", "bf16"))
 suite.run("loss scale at stage 2", scaled, "2", 2)
 for model, mesh, zero, *flags in [
-        ("gpt2", "2x2x2", 3), ("tiny", "5", 1), ("llama", "3x1x2", 2), ("llama", "2x2x1", 1),
+        ("gpt2", "2x2x2", 3), ("gpt2", "2", 3, "--gather-ahead", "2"), ("gpt2", "2", 3, "--gather-ahead", "0"),
+        ("tiny", "5", 1), ("llama", "3x1x2", 2), ("llama", "2x2x1", 1),
         ("tiny", "3x2x1", 3, "--precision", "bf16"), ("tiny", "2x1x2", 2, "--precision", "fp16"),
         ("tiny", "4", 3, "--optimizer", "sgd", "--schedule", "gpipe")]:
     suite.run(f"verify {model} on {mesh}, stage {zero} {' '.join(flags)}", verified, model, mesh, zero, *flags)
