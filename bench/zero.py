@@ -34,11 +34,9 @@ def measure(work, ranks, precision, rounds):
             sides.append((stage, Ours(work, "train", place, dp=ranks, flags=("--precision", precision, "--zero", str(stage)))))
         for at in range(rounds):
             for stage, ours in sides[at % len(sides):] + sides[:at % len(sides)]:
-                result = ours.run(iterations=3, warm=2)
-                if "error" in result:
-                    raise SystemExit(f"{work.name}, --zero {stage}: {result['error']}")
-                results[stage]["times"].append(statistics.median(result["times"]))
-                results[stage]["memory"] = max(results[stage]["memory"], result["memory"])
+                seconds, memory = ours.median(iterations=3, warm=2)
+                results[stage]["times"].append(seconds)
+                results[stage]["memory"] = max(results[stage]["memory"], memory)
     return results
 
 

@@ -25,10 +25,7 @@ def measure(work, mode, folders, pairs):
         times = [[], []]
         for i in range(pairs):
             for side in (0, 1) if i % 2 == 0 else (1, 0):
-                result = both[side].run(iterations=1, warm=1)
-                if "error" in result:
-                    raise SystemExit(f"{mode} {work.name}: {result['error']}")
-                times[side].append(statistics.median(result["times"]))
+                times[side].append(both[side].median(iterations=1, warm=1)[0])
         return times
 
 

@@ -95,6 +95,13 @@ class Ours:
             times = [json.loads(line)["step_time_s"] for line in open(self.folder / "metrics")][warm:]
         return {"times": times, "memory": memory}
 
+    def median(self, iterations, warm):
+        """Runs; returns the median of its seconds and its memory. A run that fails ends the benchmark."""
+        result = self.run(iterations, warm)
+        if "error" in result:
+            raise SystemExit(f"{self.mode} {self.work.name}, {self.out}: {result['error']}")
+        return statistics.median(result["times"]), result["memory"]
+
     def ids(self):
         path = self.folder / "ids.npy"
         work = self.work
