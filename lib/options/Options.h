@@ -56,8 +56,8 @@ struct CompileOptions : planfile::MeshSizes {
   Optimizer optimizer = Optimizer::AdamW;
   Tie tie = Tie::Auto;
   bool raise = true; // --raise on
-  // Names the type to compute in; without one it is fp32, whatever the file has: import widens half
-  // types.
+  // Names the type to compute in; without one a training computes in fp32 and an inference in the
+  // type of MODEL's weights (storedPrecision).
   std::optional<Precision> precision;
   Precision gradDtype = Precision::Fp32; // of the accumulators of gradients
   // Names the type in which gradients are reduced over data-parallel ranks; without one that of the

@@ -8,6 +8,7 @@
 #include "lib/pipeline/Dump.h"
 #include "lib/pipeline/RunPasses.h"
 #include "lib/planfile/EmbeddedProgram.h"
+#include "lib/support/Json.h"
 #include "lib/support/OutputFile.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -85,6 +86,37 @@ OwningOpRef<ModuleOp> readModel(MLIRContext &context, const CompileOptions &opti
   if (module && options.infer)
     (*module)->setAttr(graph::kMode, StringAttr::get(&context, "infer"));
   return module;
+}
+
+// Returns what `dtype` of a config.json says, or `torch_dtype`, its older name.
+static std::optional<Precision> configPrecision(ModuleOp module) {
+  auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
+  auto text = model ? model.getAs<StringAttr>("config_json") : StringAttr();
+  if (!text)
+    return std::nullopt;
+  auto config = support::Json::parse(text.getValue(), nullptr, /*allow_exceptions=*/false);
+  for (const char *field : {"dtype", "torch_dtype"})
+    if (config.is_object() && config.contains(field))
+      return config[field] == "bfloat16"  ? std::optional(Precision::Bf16)
+             : config[field] == "float16" ? std::optional(Precision::Fp16)
+                                          : std::nullopt;
+  return std::nullopt;
+}
+
+std::optional<Precision> storedPrecision(ModuleOp module) {
+  int64_t wide = 0, bf16 = 0, fp16 = 0;
+  for (auto source : module.getOps<graph::SourceOp>()) {
+    auto type = cast<RankedTensorType>(source.getType());
+    Type element = type.getElementType();
+    if (!source.getFile() || source->hasAttr("scales"))
+      continue;
+    (element.isBF16() ? bf16 : element.isF16() ? fp16 : wide) += type.getNumElements();
+  }
+  if (wide + bf16 + fp16 == 0)
+    return configPrecision(module);
+  if (wide >= std::max(bf16, fp16))
+    return std::nullopt;
+  return bf16 >= fp16 ? Precision::Bf16 : Precision::Fp16;
 }
 
 // Records the inputs that an inference accepts, in the model's order, before phase 1 drops and

@@ -352,11 +352,14 @@ FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &given) 
   if (isDump(given.compile.model))
     return Verifier(context, given).run();
   VerifyOptions options = given;
-  if (llvm::StringRef(options.compile.model).ends_with(".mlir")) { // infer comes from the IR
+  // IR says whether it is an inference, and an inference in what it computes.
+  if (isIr || (options.compile.infer && !options.compile.precision)) {
     OwningOpRef<ModuleOp> model = readModel(context, options.compile);
     if (!model)
       return failure();
     options.compile.infer = parallel::isInference(*model);
+    if (options.compile.infer && !options.compile.precision)
+      options.compile.precision = storedPrecision(*model);
   }
   if (options.compile.infer && options.after == Phase::Train)
     return emitError(UnknownLoc::get(&context))

@@ -102,7 +102,7 @@ def inference(folder, name, mesh):
     data, program = os.path.join(DATA, name), os.path.join(folder, "program")
     ids = os.path.join(data, "input_ids.npy")
     rows, length = np.load(ids).shape
-    compile_model(os.path.join(data, "config.json"), program, "--infer", "--mesh", mesh,
+    compile_model(os.path.join(data, "config.json"), program, "--infer", "--mesh", mesh, "--precision", "fp32",
                   "--dim", f"batch={rows}", "--dim", f"sequence={length}")
     call([program, "--input", f"input_ids={ids}", "--output", os.path.join(folder, "out")])
     logits = np.load(os.path.join(folder, "out", "logits.npy")).astype(np.float64)

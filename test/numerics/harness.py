@@ -34,11 +34,12 @@ def read_safetensors(path):
     return result
 
 
-def write_safetensors(path, tensors):
+def write_safetensors(path, tensors, kinds=None):
+    """Writes arrays; `kinds` names element types where numpy has none of the name (BF16 of uint16)."""
     header, at, body = {}, 0, b""
     for name, value in tensors.items():
         value = np.ascontiguousarray(value)
-        kind = next(k for k, v in TYPES.items() if np.dtype(v) == value.dtype)
+        kind = kinds[name] if kinds else next(k for k, v in TYPES.items() if np.dtype(v) == value.dtype)
         header[name] = {"dtype": kind, "shape": list(value.shape),
                         "data_offsets": [at, at + value.nbytes]}
         at += value.nbytes

@@ -12,7 +12,7 @@ import numpy as np
 
 import onnx_lite
 from harness import (DATA, LLMC, Suite, below, call, compile_model, inputs, inspect, read_oracle,
-                     require, train)
+                     read_safetensors, require, train, write_safetensors)
 
 sys.path.append(os.path.join(DATA, "make"))
 from batches import BATCHES, LENGTH, ROWS, batches
@@ -180,6 +180,58 @@ def casts_weights(folder):
         require(got == expected, f"{flags}: weights are {got}, expected {expected}")
 
 
+def saved_tensors(folder):
+    """What a step of GPT-2 saves: names and shapes of its weights."""
+    data, program = os.path.join(DATA, "gpt2"), os.path.join(folder, "trained")
+    compile_model(os.path.join(data, "config.json"), program, "--global-batch", ROWS, "--seq", LENGTH)
+    train(program, folder, *inputs(data), "--steps", 1, "--save", os.path.join(folder, "saved"))
+    return read_safetensors(os.path.join(folder, "saved", "model.safetensors"))
+
+
+def keeps_type(folder):
+    """Without --precision an inference computes in the type of MODEL's weights: what most elements of
+    its files have, else `dtype` of its config. A training does not."""
+    models = os.path.join(DATA, "models")
+    for model, expected in [("llama/dynamo-18-bf16", "bf16"), ("qwen2/dynamo-23-fp16", "fp16"),
+                            ("gpt2/dynamo-18", "fp32")]:
+        arrays = dict(np.load(os.path.join(models, model, "inputs.npz")))
+        program = compile_inference(folder, os.path.join(models, model, "model.onnx"), arrays)
+        require(inspect(program)["dtypes"]["weights"] == expected, f"{model}: {inspect(program)['dtypes']}")
+    with open(os.path.join(DATA, "gpt2", "config.json")) as f:
+        config = {name: value for name, value in json.load(f).items() if "dtype" not in name}
+    saved = {name: np.zeros(value.shape, np.uint16) for name, value in saved_tensors(folder).items()}
+    table = max(saved, key=lambda name: saved[name].size)
+
+    def type_of(name, stored, field, kind="--infer"):
+        """The type of a model's weights; `stored`: the types of the largest one and of the others."""
+        place = os.path.join(folder, name)
+        os.makedirs(place)
+        with open(os.path.join(place, "config.json"), "w") as f:
+            json.dump({**config, **field}, f)
+        if stored:
+            tensors = {n: v.astype(np.float32) if stored[n != table] == "F32" else v
+                       for n, v in saved.items()}
+            write_safetensors(os.path.join(place, "model.safetensors"), tensors,
+                              {n: stored[n != table] for n in saved})
+        program = os.path.join(place, "program")
+        call([LLMC, "compile", place, kind, "-o", program])
+        return inspect(program)["dtypes"]["weights"]
+
+    for name, stored, field, expected in [
+            ("stored", ("BF16", "BF16"), {"dtype": "float16"}, "bf16"),
+            ("stored_fp16", ("F16", "F16"), {"dtype": "bfloat16"}, "fp16"),
+            ("wide_table", ("F32", "BF16"), {}, "bf16"),
+            ("wide", ("F32", "F32"), {"dtype": "bfloat16"}, "fp32"),
+            ("drawn", None, {"dtype": "bfloat16"}, "bf16"),
+            ("drawn_older", None, {"torch_dtype": "float16"}, "fp16"),
+            ("drawn_wide", None, {"dtype": "float32"}, "fp32"),
+            ("drawn_unsaid", None, {}, "fp32")]:
+        got = type_of(name, stored, field)
+        require(got == expected, f"{name}: {got}, expected {expected}")
+    got = type_of("training", ("BF16", "BF16"), {"dtype": "bfloat16"}, "--train")
+    require(got == "fp32", f"a training's weights are {got}")
+
+
 def sampled():
     """Each model of the suite once in a low precision, meshes and kinds of training in turn."""
     models = [f"{name}/config.json" for name in sorted(os.listdir(DATA))
@@ -221,4 +273,5 @@ for model, suffix in [("gpt2/dynamo-18", ""), ("llama/optimum-18-past", "_decode
 for mesh in ["1", "2x2x2"]:
     suite.run(f"inference of gpt2's config in bf16 on {mesh}", infers_config, mesh)
 suite.run("weights of an inference in another type than the file's", casts_weights)
+suite.run("an inference keeps the type of its model", keeps_type)
 suite.finish()

@@ -169,6 +169,8 @@ Work read(MLIRContext &context, const CommandLine &line, support::Progress &prog
               " takes IR that --compile-to ", toString(*line.compileFrom), " wrote, this is a model"));
   else
     work.module = readModel(context, work.options);
+  if (work.module && work.options.infer && !work.options.precision)
+    work.options.precision = storedPrecision(*work.module);
   return work;
 }
 

@@ -103,7 +103,7 @@ Entries choiceFlags() {
        choose(of(&CompileOptions::optimizer), std::vector{Optimizer::AdamW, Optimizer::Sgd})},
       {{"--precision", kChoice, nullptr,
         "of weights, activations and messages; low ones have fp32\nmasters, moments, statistics and loss",
-        {.standard = "fp32", .values = {"fp32", "bf16", "fp16"},
+        {.standard = "fp32; --infer: that of MODEL's weights", .values = {"fp32", "bf16", "fp16"},
          .later = {"fp8"}}},
        choose(of(&CompileOptions::precision),
               std::vector<std::optional<Precision>>{Precision::Fp32, Precision::Bf16,
