@@ -14,6 +14,13 @@ MeshAttr llmc::parallel::getMesh(Operation *op) {
   return {};
 }
 
+bool llmc::parallel::areOverReplicas(Operation *op, ArrayAttr axes) {
+  MeshAttr mesh = getMesh(op);
+  return mesh && llvm::any_of(axes.getAsRange<StringAttr>(), [&](StringAttr axis) {
+    return mesh.isOf(axis, planfile::AxisRole::Data) || mesh.isOf(axis, planfile::AxisRole::Context);
+  });
+}
+
 bool llmc::parallel::isInference(ModuleOp module) {
   auto mode = module->getAttrOfType<StringAttr>(graph::kMode);
   return mode && mode.getValue() == "infer";

@@ -58,6 +58,10 @@ using Axes = llvm::SmallVector<mlir::StringAttr, 2>;
 
 // Returns the mesh of `op` or of the nearest op around it that has one; null if none has.
 MeshAttr getMesh(mlir::Operation *op);
+
+// Returns whether ranks along one of the axes hold the same parameters and see other tokens: the data
+// and context axes of the mesh of `op`.
+bool areOverReplicas(mlir::Operation *op, mlir::ArrayAttr axes);
 // Returns whether the module runs a model once, instead of a step that trains it.
 bool isInference(mlir::ModuleOp module);
 // Returns what runs for a micro-batch before the split into stages: @micro of a training step,

@@ -61,7 +61,7 @@ struct CompileOptions : planfile::MeshSizes {
   std::optional<Precision> precision;
   Precision gradDtype = Precision::Fp32; // of the accumulators of gradients
   // Names the type in which gradients are reduced over data-parallel ranks; without one that of the
-  // accumulators, which is the only one that is built.
+  // accumulators.
   std::optional<Precision> reduceDtype;
   // Gives the factor of the loss in fp16: 0 is found while training. What a step does whose
   // gradients are not finite; without a value fp16 skips and others stop.

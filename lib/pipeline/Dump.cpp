@@ -62,8 +62,11 @@ static LogicalResult readPrecision(ModuleOp module, DictionaryAttr stored,
   auto gradient = stored.getAs<StringAttr>("grad_dtype");
   options.precision = precision ? precisionNamed(precision) : std::nullopt;
   auto gradDtype = gradient ? precisionNamed(gradient) : Precision::Fp32;
-  if ((precision && !options.precision) || !gradDtype)
-    return module.emitError("plan.options has precision and grad_dtype fp32, bf16 or fp16, got ")
+  auto reduction = stored.getAs<StringAttr>("reduce_dtype");
+  options.reduceDtype = reduction ? precisionNamed(reduction) : std::nullopt;
+  if ((precision && !options.precision) || !gradDtype || (reduction && !options.reduceDtype))
+    return module.emitError("plan.options has precision, grad_dtype and reduce_dtype fp32, bf16 or "
+                            "fp16, got ")
            << stored;
   options.gradDtype = *gradDtype;
   auto scale = stored.getAs<FloatAttr>("loss_scale");

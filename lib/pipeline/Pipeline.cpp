@@ -155,17 +155,17 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   // Asks for the stage that was chosen, not for what the mesh makes of it: one choice fits all meshes.
   if (options.gatherAhead != 1 && options.zero != 3)
     errors.push_back("--gather-ahead is for --zero 3: no weights are gathered; leave it out");
-  if (options.reduceDtype && *options.reduceDtype != options.gradDtype)
-    errors.push_back(std::string("--reduce-dtype ") + nameOf(*options.reduceDtype) +
-                     ": gradients are reduced in the type of their accumulators so far; use "
-                     "--reduce-dtype " + nameOf(options.gradDtype) + ", or --grad-dtype " +
-                     nameOf(*options.reduceDtype) + " too");
   Precision precision = options.precision.value_or(Precision::Fp32);
   if (!options.infer && options.gradDtype != Precision::Fp32 && options.gradDtype != precision)
     errors.push_back(std::string("--grad-dtype ") + nameOf(options.gradDtype) +
                      " does not fit --precision " + nameOf(precision) +
                      ": gradients are sums in fp32, or in the type of the weights; use --grad-dtype "
                      "fp32 or --precision " + nameOf(options.gradDtype));
+  // Only the loss scale of fp16 keeps sums of gradients inside of its range.
+  if (!options.infer && options.reduceDtype == Precision::Fp16 && precision != Precision::Fp16)
+    errors.push_back(std::string("--reduce-dtype fp16 does not fit --precision ") + nameOf(precision) +
+                     ": sums of gradients exceed fp16 without a loss scale; use --reduce-dtype bf16 or "
+                     "--precision fp16");
   for (const std::string &error : errors)
     module.emitError(error);
   if (!errors.empty())
@@ -203,6 +203,8 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
     entries.push_back(entry("precision", name(nameOf(*options.precision))));
   if (options.gradDtype != Precision::Fp32)
     entries.push_back(entry("grad_dtype", name(nameOf(options.gradDtype))));
+  if (options.reduceDtype)
+    entries.push_back(entry("reduce_dtype", name(nameOf(*options.reduceDtype))));
   if (int zero = options.zeroStage())
     entries.push_back(entry("zero", b.getI64IntegerAttr(zero)));
   if (options.gatherAhead != 1)
@@ -245,7 +247,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     break;
   case Phase::Partition:
     // At this one boundary global types become local and collectives appear.
-    buildPartitionPipeline(pm);
+    buildPartitionPipeline(pm, options.reduceDtype ? elementType(*options.reduceDtype) : "");
     break;
   case Phase::Schedule: {
     // Values become bytes of an arena, functions become tables of instructions.

@@ -25,6 +25,16 @@ uint64_t planfile::sizeOf(const MeshT &mesh, const std::vector<uint32_t> &axes) 
   return size;
 }
 
+bool planfile::areOverReplicas(const MeshT &mesh, const std::vector<uint32_t> &axes) {
+  return std::any_of(axes.begin(), axes.end(), [&](uint32_t axis) {
+    for (AxisRole role : {AxisRole::Data, AxisRole::Context})
+      for (uint32_t own : axesOf(mesh, role))
+        if (own == axis)
+          return true;
+    return false;
+  });
+}
+
 namespace {
 // Finds the fewest names whose axes are exactly those wanted, each once.
 class Speller {

@@ -21,6 +21,10 @@ inline uint64_t sizeOf(const MeshT &mesh, AxisRole role) {
   return sizeOf(mesh, axesOf(mesh, role));
 }
 
+// Returns whether ranks along one of the axes hold the same parameters and see other tokens: data and
+// context axes.
+bool areOverReplicas(const MeshT &mesh, const std::vector<uint32_t> &axes);
+
 // Returns users' names for `axes`: the dense roles if these consist of exactly `axes`, else the
 // smallest set of names that covers each axis once. Sorted by kAxisRoles, then in the order of
 // the plan. Where no names cover them it returns the axes' own; it is empty only if `axes` is.

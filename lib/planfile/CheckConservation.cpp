@@ -384,17 +384,28 @@ private:
     }
   }
 
-  // Returns the bytes of which a reduce-scatter gives each rank a part that the update reads, merged
-  // and sorted.
-  static Ranges scattered(const StageT &stage, const Ranges &updateReads) {
-    Ranges ranges;
+  // Returns the bytes that the update reads, or whose sum it does: a reduce-scatter gives each rank a
+  // part of it, a launch of the last backward casts it to the type of the sum. Merged and sorted.
+  static Ranges used(const StageT &stage, const Ranges &updateReads) {
+    Ranges ranges = updateReads;
     for (const auto &procedure : stage.procedures)
       for (const auto &inst : procedure->instructions)
         if (const CollectiveT *collective = inst->body.AsCollective();
             collective && collective->kind == CollectiveKind::ReduceScatter &&
             covers(updateReads, collective->dst->offset, collective->dst->size))
           ranges.push_back({collective->src->offset, collective->src->offset + collective->src->size});
-    return merged(std::move(ranges));
+    ranges = merged(std::move(ranges));
+    Ranges all = ranges;
+    for (const auto &procedure : stage.procedures)
+      for (const auto &inst : procedure->instructions)
+        if (const LaunchT *launch = inst->body.AsLaunch();
+            launch && isLast(procedure->kind) && launch->operands.size() == 2 &&
+            launch->operands[0]->access == Access::Read &&
+            covers(ranges, launch->operands[1]->buffer->offset, launch->operands[1]->buffer->size)) {
+          const BufferRefT &read = *launch->operands[0]->buffer;
+          all.push_back({read.offset, read.offset + read.size});
+        }
+    return merged(std::move(all));
   }
 
   // Checks that gradients reach the update. One that some backwards add and the last does not, or
@@ -403,13 +414,13 @@ private:
     const StageT &stage = *program.stages[s];
     Ranges updateReads = touched(stage, {ProcedureKind::Update}, /*write=*/false);
     Ranges updateWrites = touched(stage, {ProcedureKind::Update}, /*write=*/true);
+    Ranges usedBytes = used(stage, updateReads);
     for (uint32_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
       checkContributions(s, chunk);
     for (const auto &state : stage.states) {
       std::string name = std::string(toString(state->role)) + " '" + state->name + "'";
       if (state->role == StateRole::Accumulator) {
-        if (!covers(updateReads, *state) && !isOutput(stage, *state) &&
-            !covers(scattered(stage, updateReads), *state))
+        if (!isOutput(stage, *state) && !covers(usedBytes, *state))
           report(s, name + " is read by no update", "use the gradient, or drop it");
       } else if (state->role == StateRole::Parameter && program.optimizer != OptimizerKind::None &&
                  !covers(updateWrites, *state)) {

@@ -16,6 +16,8 @@ struct Event {
   AccessKind act;
   bool fills = false, product = false;
   bool updates = false; // the instruction writes a state that is no accumulator
+  bool passes = false;  // it writes no accumulator: it passes on what it reads
+  bool receives = false; // it reads a part of a sum over ranks
 };
 
 // Holds the state of bytes of a persistent tensor or an output that every access covers wholly or
@@ -25,7 +27,7 @@ struct Interval {
   const InstructionT *begunBy = nullptr; // of an accumulator
   size_t begunIn = 0;                  // row
   bool written = false, whole = false; // whole: written by a collective, which has summed
-  bool reduced = false, taken = false; // taken: what runs once a step has read it
+  bool reduced = false, taken = false; // taken: what runs once a step has read it, to use it
   const InstructionT *usedBy = nullptr; // that updated a state with it
   uint32_t updates = 0;                // of a state that is no accumulator
   std::vector<uint32_t> additions;     // by micro-batch
@@ -41,6 +43,7 @@ public:
 
   void run() {
     cut();
+    findScattered();
     for (const auto &procedure : stage.procedures)
       events.push_back(eventsOf(*procedure));
     for (row = 0; row < stage.table.size(); ++row)
@@ -102,6 +105,27 @@ private:
       }
   }
 
+  // Finds the parts of sums over ranks that a reduce-scatter writes beside the states: a launch casts
+  // them to the type of their accumulators.
+  void findScattered() {
+    for (const auto &procedure : stage.procedures)
+      for (const auto &inst : procedure->instructions)
+        if (const CollectiveT *collective = inst->body.AsCollective();
+            collective && collective->kind == CollectiveKind::ReduceScatter)
+          forEachAccess(*inst, 0, [&](const ByteAccess &a) {
+            if (a.write && !a.slotted)
+              scattered.push_back({a.begin, a.end});
+          });
+    std::sort(scattered.begin(), scattered.end());
+  }
+  bool isScattered(const ByteAccess &a) const {
+    uint64_t known = a.begin;
+    for (auto it = std::lower_bound(scattered.begin(), scattered.end(), std::pair(a.begin, uint64_t(0)));
+         it != scattered.end() && it->first <= known && known < a.end; ++it)
+      known = std::max(known, it->second);
+    return known >= a.end;
+  }
+
   std::pair<uint32_t, uint32_t> range(uint64_t begin, uint64_t end) const {
     auto find = [&](uint64_t byte) {
       return static_cast<uint32_t>(std::lower_bound(offsets.begin(), offsets.end(), byte) -
@@ -138,11 +162,14 @@ private:
       if (inst.body.type == Body::Copy && accesses.size() == 2 &&
           accesses[0].begin == accesses[1].begin)
         continue;
-      bool updates = false;
-      for (const ByteAccess &a : accesses)
+      bool updates = false, passes = true, receives = false;
+      for (const ByteAccess &a : accesses) {
         forEachRun(a, [&](uint32_t first, uint32_t) {
           updates |= a.write && intervals[first].state >= 0 && !isAccumulator(intervals[first]);
+          passes &= !a.write || !isAccumulator(intervals[first]);
         });
+        receives |= a.read && isScattered(a);
+      }
       for (bool writes : {false, true})
         for (const ByteAccess &a : accesses) {
           bool changes = a.read || std::any_of(accesses.begin(), accesses.end(), [&](const auto &r) {
@@ -156,7 +183,7 @@ private:
           if (writes ? a.write : a.read)
             forEachRun(a, [&](uint32_t first, uint32_t last) {
               list.push_back({first, last, i, act, inst.body.type == Body::Fill,
-                              inst.body.type == Body::Matmul, updates});
+                              inst.body.type == Body::Matmul, updates, passes, receives});
             });
         }
     }
@@ -168,7 +195,7 @@ private:
       accumulate(event, interval);
     else if (training() && interval.state >= 0 && event.act != AccessKind::Read)
       interval.updates += event.act == AccessKind::Write || event.act == AccessKind::Change;
-    interval.whole |= event.act == AccessKind::Gather;
+    interval.whole |= event.act == AccessKind::Gather || (event.act == AccessKind::Write && event.receives);
     interval.written |= event.act != AccessKind::Read;
   }
 
@@ -200,7 +227,7 @@ private:
       interval.begunIn = row;
     }
     if (event.act == AccessKind::Read) {
-      interval.taken |= !perMicroBatch;
+      interval.taken |= !perMicroBatch || (isLast(kind) && event.passes);
       if (event.updates && !interval.usedBy)
         interval.usedBy = &inst;
       return;
@@ -212,7 +239,7 @@ private:
     if (!perMicroBatch || event.fills ||
         (event.act != AccessKind::Write && event.act != AccessKind::Change))
       return;
-    if (interval.reduced)
+    if (interval.reduced || interval.taken)
       report(event, interval, "adds to", "whose sum over ranks has been taken",
              "reduce a gradient after the last addition");
     interval.additions.resize(program.micro_batches, 0);
@@ -307,6 +334,7 @@ private:
   std::vector<uint64_t> offsets; // ascending
   std::vector<Interval> intervals;       // one less
   std::vector<bool> watched;     // of each interval
+  std::vector<std::pair<uint64_t, uint64_t>> scattered; // bytes, by the first
   std::vector<std::vector<Event>> events; // of each procedure
   size_t row = 0;
 };

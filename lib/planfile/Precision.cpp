@@ -1,5 +1,7 @@
 #include "lib/planfile/Precision.h"
 
+#include "lib/planfile/AxisNames.h"
+
 using namespace llmc;
 using namespace llmc::planfile;
 
@@ -18,10 +20,29 @@ std::string planfile::typeName(DType type) {
                               : std::string(toString(type));
 }
 
+std::optional<DType> planfile::reductionType(const ProgramT &program, const StageT &stage) {
+  for (const auto &procedure : stage.procedures)
+    for (const auto &inst : procedure->instructions)
+      if (const CollectiveT *sum = inst->body.AsCollective();
+          sum && procedure->kind != ProcedureKind::Forward &&
+          (sum->kind == CollectiveKind::AllReduce || sum->kind == CollectiveKind::ReduceScatter) &&
+          areOverReplicas(*program.mesh, sum->axes) && sum->src->size > byteSize(sum->dtype))
+        return sum->dtype; // A single number is the loss, the count of tokens or a norm.
+  return std::nullopt;
+}
+
+// Tells the type in which data-parallel ranks add gradients, where it is not that of their sums.
+static std::string reductionNote(const ProgramT &program, DType gradients) {
+  for (const auto &stage : program.stages)
+    if (std::optional<DType> type = reductionType(program, *stage))
+      return *type == gradients ? "" : "; " + typeName(*type) + ": gradients between ranks";
+  return "";
+}
+
 std::string planfile::precisionNote(const ProgramT &program) {
   DType weights = typeOf(program, StateRole::Parameter);
   if (weights != DType::BF16 && weights != DType::F16)
-    return typeName(weights);
+    return typeName(weights) + reductionNote(program, typeOf(program, StateRole::Accumulator));
   std::string low = typeName(weights) + ": weights, activations, messages";
   if (program.mode == Mode::Infer)
     return low + "; fp32: norms, softmax, results";
@@ -33,5 +54,5 @@ std::string planfile::precisionNote(const ProgramT &program) {
     low += ", gradients";
   else
     low += "; " + typeName(gradients) + ": gradients";
-  return low + full + "norms, softmax, loss";
+  return low + full + "norms, softmax, loss" + reductionNote(program, gradients);
 }

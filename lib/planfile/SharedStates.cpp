@@ -1,6 +1,7 @@
 #include "lib/planfile/SharedStates.h"
 
 #include "lib/planfile/AxisNames.h"
+#include "lib/planfile/Precision.h"
 #include "lib/planfile/Trace.h"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ uint64_t StateBytes::kept(int zero, uint64_t ranks) const {
 }
 
 uint64_t StateBytes::moved(int zero, uint64_t microBatches) const {
-  return (zero >= 2 ? microBatches : 1) * gradients +
+  return (zero >= 2 ? microBatches : 1) * reduced +
          (zero == 3 ? microBatches * (weights + readAgain) : zero ? weights : 0);
 }
 
@@ -87,8 +88,9 @@ private:
 
 } // namespace
 
-StateBytes planfile::stateBytesOf(const StageT &stage) {
+StateBytes planfile::stateBytesOf(const ProgramT &program, const StageT &stage) {
   StateBytes sum;
+  std::optional<DType> reduced = reductionType(program, stage);
   ReadsOfBackward reads(stage);
   for (const auto &state : stage.states) {
     if (!viewOf(stage, *state))
@@ -99,6 +101,8 @@ StateBytes planfile::stateBytesOf(const StageT &stage) {
     (state->role == StateRole::Parameter     ? sum.weights
      : state->role == StateRole::Accumulator ? sum.gradients
                                              : sum.optimizer) += bytes;
+    if (state->role == StateRole::Accumulator)
+      sum.reduced += bytes / byteSize(state->dtype) * byteSize(reduced.value_or(state->dtype));
     if (state->role != StateRole::Parameter)
       continue;
     // A bucket that is cut is gathered as one; else each tensor lies where it begins.

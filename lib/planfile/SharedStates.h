@@ -19,6 +19,7 @@ int zeroStage(const StageT &stage);
 struct StateBytes {
   uint64_t weights = 0, gradients = 0, optimizer = 0; // optimizer: masters and moments
   uint64_t readAgain = 0; // of the weights those that backward reads, as no embedding's
+  uint64_t reduced = 0;   // gradients in the type in which ranks add them
 
   // Returns the bytes that one of `ranks` ranks keeps at a stage of ZeRO.
   uint64_t kept(int zero, uint64_t ranks) const;
@@ -27,7 +28,7 @@ struct StateBytes {
   // each forward, and what backward reads of them there, instead (Rajbhandari et al., 2020, section 7).
   uint64_t moved(int zero, uint64_t microBatches) const;
 };
-StateBytes stateBytesOf(const StageT &stage);
+StateBytes stateBytesOf(const ProgramT &program, const StageT &stage);
 
 // Returns "a rank keeps 1/8 of masters and moments", "... all of ..." where nothing is shared
 // out; "" for an inference.

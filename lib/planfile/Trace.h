@@ -30,6 +30,12 @@ private:
   size_t leftOut = 0;
 };
 
+// Returns whether a procedure is the backward of the last micro-batch, or the part of it that computes
+// gradients of weights: each runs once a step.
+constexpr bool isLast(ProcedureKind kind) {
+  return kind == ProcedureKind::BackwardLast || kind == ProcedureKind::WeightLast;
+}
+
 // Describes an access of one instruction to bytes [begin, end) of its rank's arena.
 struct ByteAccess {
   uint64_t begin = 0, end = 0;

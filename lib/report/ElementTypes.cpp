@@ -95,7 +95,7 @@ private:
     const CollectiveT *collective = inst.body.AsCollective();
     if (!collective)
       return;
-    if (isOverData(*collective)) {
+    if (areOverReplicas(*program.mesh, collective->axes)) {
       // Gathers move weights; a single number is the square of a norm.
       if (collective->kind != CollectiveKind::AllGather &&
           collective->src->size > byteSize(collective->dtype))
@@ -103,15 +103,6 @@ private:
     }
     else if (inst.phase != planfile::Phase::Update && movesProduct(inst))
       add("tensor_sums", collective->dtype);
-  }
-  // Returns whether a collective runs over axes of data alone, as no sum of the step does.
-  bool isOverData(const CollectiveT &collective) const {
-    std::vector<uint32_t> data = axesOf(*program.mesh, AxisRole::Data),
-                          context = axesOf(*program.mesh, AxisRole::Context);
-    data.insert(data.end(), context.begin(), context.end());
-    return std::all_of(collective.axes.begin(), collective.axes.end(), [&](uint32_t axis) {
-      return std::find(data.begin(), data.end(), axis) != data.end();
-    });
   }
   // Returns whether a collective adds parts of a product whose inner dimension is cut.
   bool movesProduct(const InstructionT &inst) const {

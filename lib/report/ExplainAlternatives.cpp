@@ -109,7 +109,7 @@ json tensorAlternatives(const PlanIndex &book, const Traffic &t) {
 // states, and move a step.
 json stageAlternatives(const PlanIndex &book, const Traffic &t) {
   const StageT &stage = *book.program.stages[t.stage];
-  StateBytes bytes = stateBytesOf(stage);
+  StateBytes bytes = stateBytesOf(book.program, stage);
   // Other axes of a sum, as those of tensor parallelism, share nothing out.
   uint64_t ranks = sizeOf(*book.program.mesh, AxisRole::Data) * sizeOf(*book.program.mesh, AxisRole::Context);
   uint64_t microBatches = book.program.micro_batches;

@@ -294,6 +294,9 @@ json explainTraffic(const PlanIndex &book, const Traffic &t) {
   }
   if (const CollectiveT *collective = inst.body.AsCollective(); collective && tensors.empty())
     tensors = bucketTensors(book, t, *collective);
+  // A bucket of gradients in another type than that of their sums lies beside them.
+  if (tensors.empty() && origin.op == "gradients")
+    tensors = flatTensors(book, t, origin);
   return {{"what", "collective"},
           {"why",
            {{"node", originTitle(origin)},

@@ -129,8 +129,8 @@ uint64_t gatheredBytes(const StageT &stage) {
   return most;
 }
 
-// Calls f(bytes) for what scatters write and gathers of new weights read beside states: parts on
-// their way.
+// Calls f(bytes) for what scatters write and gathers of new weights read beside states, and for what
+// the last backward sums over ranks: parts on their way, and gradients in another type than theirs.
 template <class F>
 void forEachPart(const StageT &stage, F &&f) {
   for (const auto &procedure : stage.procedures)
@@ -140,6 +140,9 @@ void forEachPart(const StageT &stage, F &&f) {
         continue;
       if (collective->kind == CollectiveKind::ReduceScatter)
         f(*collective->dst);
+      else if (collective->kind == CollectiveKind::AllReduce && isLast(procedure->kind) &&
+               collective->src->tensor == 0)
+        f(*collective->src);
       else if (collective->kind == CollectiveKind::AllGather && isWeight(stage, *collective->dst))
         f(*collective->src);
     }

@@ -4,7 +4,7 @@
 
 using namespace llmc;
 
-void llmc::buildPartitionPipeline(mlir::OpPassManager &pm) {
+void llmc::buildPartitionPipeline(mlir::OpPassManager &pm, const std::string &reduction) {
   // Tensors are global and annotated. A cut that does not divide its dimension
   // has no local type, so sizes grow first; masks go in while every reduction
   // over a padded dimension is still one op.
@@ -34,6 +34,12 @@ void llmc::buildPartitionPipeline(mlir::OpPassManager &pm) {
   // Each rank's part of every state is final, so states that ranks of a data group hold alike can be
   // shared out: bytes count here, not dimensions.
   pm.addPass(createFlattenStates());
+
+  // Every sum of gradients over data ranks is an op by now, and none is made or moved later, so it can
+  // take the type in which they travel.
+  CastReductionsOptions cast;
+  cast.element = reduction;
+  pm.addPass(createCastReductions(cast));
 
   // The schedule relies on boundary values, residuals and holders without checking them.
   pm.addPass(createVerifyPartition());

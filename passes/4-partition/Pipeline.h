@@ -3,12 +3,14 @@
 #define LLMC_PASSES_PARTITION_PIPELINE_H
 
 #include "mlir/Pass/PassManager.h"
+#include <string>
 
 namespace llmc {
 
 // Builds phase 4: annotated @micro and @update on global tensors become forward_K, backward_K and
-// update_K of every stage K, on local tensors.
-void buildPartitionPipeline(mlir::OpPassManager &pm);
+// update_K of every stage K, on local tensors. `reduction` is the element type in which data-parallel
+// ranks add gradients: f32, bf16, f16, or "" for that of their accumulators.
+void buildPartitionPipeline(mlir::OpPassManager &pm, const std::string &reduction = "");
 
 } // namespace llmc
 

@@ -102,13 +102,19 @@ def dtypes(folder):
     """What `inspect` finds in the plan, not what was asked for; the text tells it too."""
     program = os.path.join(folder, "program")
     config = os.path.join(DATA, "gpt2", "config.json")
-    for low, gradients, *flags in [("bf16", "fp32"), ("fp16", "fp32"),
-                                   ("bf16", "bf16", "--grad-dtype", "bf16", "--reduce-dtype", "bf16")]:
+    for low, gradients, sums, *flags in [
+            ("bf16", "fp32", "fp32"), ("fp16", "fp32", "fp32"),
+            ("bf16", "bf16", "bf16", "--grad-dtype", "bf16"), ("bf16", "fp32", "bf16", "--reduce-dtype", "bf16"),
+            ("bf16", "fp32", "bf16", "--reduce-dtype", "bf16", "--zero", 0),
+            ("bf16", "bf16", "fp32", "--grad-dtype", "bf16", "--reduce-dtype", "fp32"),
+            ("fp16", "fp32", "fp16", "--reduce-dtype", "fp16", "--zero", 2)]:
         compile_model(config, program, "--mesh", "2x2x2", "--seq", LENGTH, "--precision", low, *flags)
         expected = {**{role: low for role in LOW_ROLES}, **{role: "fp32" for role in FULL_ROLES},
-                    "gradients": gradients, "gradient_sums": gradients}
+                    "gradients": gradients, "gradient_sums": sums}
         got = inspect(program)["dtypes"]
         require(got == expected, f"{low} {flags}: {got}")
+    done = compile_model(config, program, "--mesh", "2", "--seq", LENGTH, "--reduce-dtype", "bf16")
+    require("precision   fp32; bf16: gradients between ranks" in done.stdout, done.stdout)
     compile_model(config, program, "--seq", LENGTH)
     require(set(inspect(program)["dtypes"].values()) == {"fp32"}, "a plan in fp32 has other types")
     text = call([LLMC, "inspect", program]).stdout
@@ -260,8 +266,14 @@ for model, precision, mesh, *flags in [
         ("gemma2", "bf16", "2x2x2"), ("bert", "bf16", "1x2x2"), ("qwen3", "fp16", "2x1x2"),
         ("gpt2", "bf16", "2x2x2", "--grad-dtype", "bf16"),
         ("mistral", "bf16", "1x2x1", "--schedule", "gpipe"),
-        ("gpt2", "bf16", "2", "--optimizer", "sgd", "--on-nonfinite", "skip")]:
-    suite.run(f"verify {model} in {precision} on {mesh} {' '.join(flags)}", verified,
+        ("gpt2", "bf16", "2", "--optimizer", "sgd", "--on-nonfinite", "skip"),
+        ("gpt2", "bf16", "2x2x2", "--reduce-dtype", "bf16", "--zero", 0),
+        ("llama", "bf16", "2x1x4", "--reduce-dtype", "bf16", "--zero", 1),
+        ("gemma2", "bf16", "4", "--grad-dtype", "bf16", "--reduce-dtype", "fp32", "--zero", 3),
+        ("qwen3", "fp16", "2x2x1", "--reduce-dtype", "fp16", "--zero", 2),
+        ("bert", "fp32", "3x1x2", "--reduce-dtype", "bf16", "--micro-batch", 2, "--zero", 0),
+        ("gpt2", "fp32", "2x2x2", "--reduce-dtype", "bf16", "--optimizer", "sgd", "--zero", 2)]:
+    suite.run(f"verify {model} in {precision} on {mesh} {' '.join(map(str, flags))}", verified,
               model + "/config.json", precision, mesh, *flags)
 for model, precision, (mesh, *flags) in sampled():
     suite.run(f"{model} in {precision} on {mesh} {' '.join(map(str, flags))}", verified, model, precision,

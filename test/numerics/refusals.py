@@ -287,9 +287,10 @@ for flags in [["--zero", "auto"], ["--precision", "fp8"], ["--sequence-parallel"
               ["--mesh", "auto"]]:
     suite.run("not built yet: " + " ".join(flags), compile_refused, CONFIG, flags,
               [flags[0], flags[1], "not built yet"])
-for flags, words in [(["--reduce-dtype", "bf16"], ["use --reduce-dtype fp32, or --grad-dtype bf16 too"]),
-                     (["--reduce-dtype", "fp32", "--grad-dtype", "bf16"],
-                      ["use --reduce-dtype bf16, or --grad-dtype fp32 too"]),
+for flags, words in [(["--reduce-dtype", "fp16"],
+                      ["does not fit --precision fp32", "use --reduce-dtype bf16 or --precision fp16"]),
+                     (["--reduce-dtype", "fp16", "--precision", "bf16", "--mesh", "2"],
+                      ["does not fit --precision bf16"]),
                      (["--reduce-dtype", "bf16", "--infer"], ["--reduce-dtype", "there are no gradients"])]:
     suite.run("reductions in another type: " + " ".join(flags), compile_refused, CONFIG, flags, words)
 suite.run("a run that must end", compile_refused, CONFIG, ["--precision", "fp16", "--on-nonfinite", "stop"],

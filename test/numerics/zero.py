@@ -148,6 +148,17 @@ def same(folder, model, mesh, zero, flags=(), options=()):
                    precision_of(flags))
 
 
+def rounds_between_ranks(folder, zero):
+    """In fp32 training whose ranks add gradients in bf16, gradients part from stage 0's in fp32 by
+    roundings: less than 2^-8 as one vector, and more than those of fp32."""
+    flags = ("--reduce-dtype", "bf16")
+    whole, rounded = (trained("gpt2", *way)[0] for way in [("2x2x2", 0), ("2x2x2", zero, flags)])
+    loss = float(np.max(np.abs(rounded["loss"] - whole["loss"])))
+    error = distance(rounded, whole, "grad:")
+    require(1e-4 < error, f"gradients part by {error:.1e}: nothing is rounded")
+    return below(error, 2 ** -8, "gradients") + ", " + below(loss, 2e-4, "losses")
+
+
 def learns(folder, model, mesh):
     """What the others are compared with is a training: the loss falls."""
     options = ("--lr", 3e-3, "--no-shuffle")
@@ -492,6 +503,13 @@ for model, mesh, zero in [("gpt2", "2x2x2", 0), ("gpt2", "2x2x2", 1), ("gpt2", "
 suite.run("counted, bf16 at stage 3", counted, "gpt2", "2x2x2", 3, ("--precision", "bf16"), (2, 4))
 suite.run("counted, bf16 with gradients in bf16 at stage 1", counted, "gpt2", "4", 1,
           ("--precision", "bf16", "--grad-dtype", "bf16"), (2, 2))
+for zero in range(4):
+    suite.run(f"counted, bf16 with sums between ranks in bf16 at stage {zero}", counted, "gpt2", "2x2x2", zero,
+              ("--precision", "bf16", "--reduce-dtype", "bf16"), (2, 2))
+suite.run("counted, bf16 with gradients in bf16 and their sums in fp32", counted, "gpt2", "4", 2,
+          ("--precision", "bf16", "--grad-dtype", "bf16", "--reduce-dtype", "fp32"), (2, 4))
+for zero in range(4):
+    suite.run(f"losses with sums between ranks in bf16 at stage {zero}", rounds_between_ranks, zero)
 suite.run("buckets of SGD and AdamW", as_many_buckets)
 suite.run("padding of GPT-2 124M on 8", padding)
 suite.run("states in fp32", states, (), (4, 0, 4, 8))

@@ -114,7 +114,7 @@ Entries choiceFlags() {
        choose(of(&CompileOptions::gradDtype),
               std::vector{Precision::Fp32, Precision::Bf16, Precision::Fp16})},
       {{"--reduce-dtype", kChoice, nullptr,
-        "of gradients that data-parallel ranks add; that of the\nsums so far",
+        "of gradients that data-parallel ranks add",
         training({.standard = "--grad-dtype", .values = {"fp32", "bf16", "fp16"}},
                  "there are no gradients; leave it out")},
        choose(of(&CompileOptions::reduceDtype),

@@ -23,8 +23,9 @@ namespace {
 class Census {
 public:
   Census(ModuleOp module, const CompileOptions &options)
-      : module(module), kinds(module), low(typeOf(module.getContext(), *options.precision)),
+      : module(module), kinds(module), low(typeOf(module.getContext(), options.precision.value_or(Precision::Fp32))),
         gradient(typeOf(module.getContext(), options.gradDtype)),
+        reduced(typeOf(module.getContext(), options.reduceDtype.value_or(options.gradDtype))),
         full(typeOf(module.getContext(), Precision::Fp32)) {}
 
   std::vector<TypeFault> run();
@@ -47,7 +48,7 @@ private:
   void checkProduct(MatmulOp op);
   void checkSums(Operation *op);
   void checkMoved(Operation *op);
-  void checkGradientMoved(Operation *op);
+  bool addsReplicas(parallel::CollectiveOpInterface op);
   void checkCast(CastOp op);
   void checkUpdate(Operation *op);
   bool isWidened(Value value, bool &any);
@@ -55,7 +56,7 @@ private:
 
   ModuleOp module;
   ValueKinds kinds;
-  Type low, gradient, full;
+  Type low, gradient, reduced, full;
   std::vector<TypeFault> faults;
 };
 
@@ -164,18 +165,32 @@ void Census::checkSums(Operation *op) {
 
 //===-- Collectives ---------------------------------------------------------------===//
 
-// Returns what a value was before it was moved and cast.
+// Returns what a value was before it was moved and cast, in the layers from which it is stacked and
+// which slice it.
 static Value beforeMovements(Value value) {
-  for (Operation *op = value.getDefiningOp();
-       op && (isMovement(op) || isa<CastOp, parallel::CollectiveOpInterface>(op));
-       op = value.getDefiningOp())
-    value = op->getOperand(0);
-  return value;
+  while (true) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    auto layers = argument ? dyn_cast<RepeatOp>(argument.getOwner()->getParentOp()) : RepeatOp();
+    Operation *op = value.getDefiningOp();
+    if (layers && argument.getArgNumber() >= layers.getCarried().size())
+      value = layers->getOperand(argument.getArgNumber());
+    else if (op && (isMovement(op) || isa<CastOp, parallel::CollectiveOpInterface>(op)))
+      value = op->getOperand(0);
+    else if (auto repeat = dyn_cast_or_null<RepeatOp>(op))
+      value = repeat.getBlock().getTerminator()->getOperand(cast<OpResult>(value).getResultNumber());
+    else
+      return value;
+  }
 }
 
-void Census::checkGradientMoved(Operation *op) {
-  if (elementOf(op->getOperand(0)) != gradient && elementOf(op->getOperand(0)) != full)
-    add("moved", op, "a gradient", elementOf(op->getOperand(0)), textOf(gradient));
+// Returns whether a collective adds the gradients of data-parallel ranks.
+bool Census::addsReplicas(parallel::CollectiveOpInterface op) {
+  Value value = op->getOperand(0);
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  return axes && parallel::areOverReplicas(op, axes) &&
+         (isa<parallel::ReduceScatterOp>(op) ||
+          (isa<parallel::AllReduceOp>(op) &&
+           kinds.stateOf(beforeMovements(value)) == Role::accumulator));
 }
 
 void Census::checkMoved(Operation *op) {
@@ -183,8 +198,13 @@ void Census::checkMoved(Operation *op) {
   Value value = collective ? op->getOperand(0) : Value();
   if (!value || !collective.communicates() || !isFloat(value) || elementOf(value).isF64())
     return;
-  if (kinds.stateOf(beforeMovements(value)) == Role::accumulator)
-    return checkGradientMoved(op);
+  if (addsReplicas(collective)) {
+    if (elementOf(value) != reduced)
+      add("moved", op, "a gradient", elementOf(value), textOf(reduced));
+    return;
+  }
+  if (low == full)
+    return;
   if (isFull(value) && !mayBeFull(value))
     add("moved", op, "an activation", full, textOf(low));
   if (isNarrow(value) && kinds.endsInAccumulator(value))
@@ -256,6 +276,10 @@ void Census::checkUpdate(Operation *op) {
 //===-- All -------------------------------------------------------------------------===//
 
 std::vector<TypeFault> Census::run() {
+  if (low == full) { // Only what ranks add may have another type.
+    module.walk([&](Operation *op) { checkMoved(op); });
+    return std::move(faults);
+  }
   for (auto state : module.getOps<StateOp>())
     checkState(state);
   for (auto func : module.getOps<func::FuncOp>()) {

@@ -19,7 +19,7 @@ struct TypeFault {
   //             arithmetic on weights alone and what a table in f32 has promoted
   //   products  operands and results low, but of a gradient, which has its accumulator's type
   //   sums      statistics and sums f32; on the way to an accumulator nothing is narrower than it
-  //   moved     collectives: as the value that they move; gradients over data axes in their type
+  //   moved     collectives: as the value that they move; gradients over data axes: --reduce-dtype
   //   casts     no number is rounded to the low type for readers that widen it again
   //   update    computed in f32, but for what is stored low
   std::string rule;
@@ -30,8 +30,8 @@ struct TypeFault {
 inline constexpr const char *kTypeRules[] = {"states", "kept",  "products", "sums",
                                              "moved",  "casts", "update"};
 
-// Returns all faults of a module at boundary partition that was compiled with these options, which
-// name a low precision.
+// Returns all faults of a module at boundary partition that was compiled with these options. In fp32
+// only `moved` is looked at, which --reduce-dtype may change.
 std::vector<TypeFault> censusOfTypes(mlir::ModuleOp module, const CompileOptions &options);
 
 } // namespace llmc::verify

@@ -22,11 +22,17 @@ constexpr double kOfFloats = 1e-5;
 // Limits it where the gradients that a step leaves are themselves rounded, to 8 bits.
 constexpr double kOfLowGradients = 2e-2;
 
+bool isFp32(const CompileOptions &options) {
+  return options.precision.value_or(Precision::Fp32) == Precision::Fp32;
+}
+
 bool checkCensus(ModuleOp module, const CompileOptions &options, Report &report) {
   std::vector<TypeFault> faults = censusOfTypes(module, options);
   bool good = true;
   for (const char *rule : kTypeRules) {
     if (options.infer && std::string(rule) == "update")
+      continue;
+    if (isFp32(options) && std::string(rule) != "moved")
       continue;
     double count = 0;
     std::string note;
@@ -85,10 +91,10 @@ bool checkRounded(ModuleOp module, const CompileOptions &options, const Trial &t
 
 bool checkTypes(ModuleOp module, const CompileOptions &options, const Trial &trial,
                 Report &report) {
-  if (options.precision.value_or(Precision::Fp32) == Precision::Fp32)
+  if (isFp32(options) && options.reduceDtype.value_or(Precision::Fp32) == Precision::Fp32)
     return true;
   bool good = checkCensus(module, options, report);
-  return (options.infer || checkRounded(module, options, trial, report)) && good;
+  return (options.infer || isFp32(options) || checkRounded(module, options, trial, report)) && good;
 }
 
 //===-- A skipped step --------------------------------------------------------===//

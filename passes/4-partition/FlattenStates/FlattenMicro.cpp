@@ -3,6 +3,7 @@
 
 #include "dialects/graph/Build.h"
 #include "passes/4-partition/FlattenStates/StackedOperands.h"
+#include "passes/4-partition/MapLayers.h"
 #include "passes/4-partition/Origin.h"
 
 using namespace mlir;
@@ -94,7 +95,7 @@ static Value gatherLayer(OpBuilder &builder, const Bucket &bucket, Value part, S
 Value flat::gatherFlat(OpBuilder &builder, const Bucket &bucket, Value part, StringRef rule) {
   if (graph::shapeOf(part).size() == 1)
     return gatherLayer(builder, bucket, part, rule);
-  return mapLayers(builder, bucket.location(), part, bucket.length, [&](OpBuilder &inner, Value slice) {
+  return mapLayers(builder, bucket.location(), part, [&](OpBuilder &inner, Value slice) {
     return gatherLayer(inner, bucket, slice, rule);
   });
 }
@@ -111,8 +112,7 @@ static Value scatterLayer(OpBuilder &builder, const Bucket &bucket, Value whole,
 Value flat::scatterFlat(OpBuilder &builder, const Bucket &bucket, Value whole, StringRef rule) {
   if (graph::shapeOf(whole).size() == 1)
     return scatterLayer(builder, bucket, whole, rule);
-  return mapLayers(builder, bucket.location(), whole, bucket.length / bucket.members,
-                   [&](OpBuilder &inner, Value slice) {
+  return mapLayers(builder, bucket.location(), whole, [&](OpBuilder &inner, Value slice) {
     return scatterLayer(inner, bucket, slice, rule);
   });
 }

@@ -82,17 +82,3 @@ Value flat::editStacked(RepeatOp op, const StackedEdit &edit, size_t tensors) {
   op->erase();
   return yielded ? made->getResults().back() : Value();
 }
-
-Value flat::mapLayers(OpBuilder &builder, Location loc, Value stacked, int64_t size,
-                      llvm::function_ref<Value(OpBuilder &, Value)> body) {
-  int64_t count = graph::shapeOf(stacked)[0];
-  Type element = graph::elementOf(stacked);
-  auto repeat = RepeatOp::create(builder, loc, TypeRange(), RankedTensorType::get({count, size}, element),
-                                 count, /*reverse=*/false, ValueRange(), stacked, ValueRange());
-  OpBuilder::InsertionGuard guard(builder);
-  Block *block = builder.createBlock(&repeat.getBody());
-  Value slice =
-      block->addArgument(RankedTensorType::get(graph::shapeOf(stacked).drop_front(), element), loc);
-  graph::YieldOp::create(builder, loc, body(builder, slice));
-  return repeat->getResult(0);
-}

@@ -27,11 +27,6 @@ struct StackedEdit {
 // result, or null.
 mlir::Value editStacked(graph::RepeatOp op, const StackedEdit &edit, size_t tensors);
 
-// Builds a repeat over the layers of `stacked` that stacks what `body` makes of each: as many
-// elements as `size`.
-mlir::Value mapLayers(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value stacked,
-                      int64_t size, llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Value)> body);
-
 } // namespace llmc::flat
 
 #endif // LLMC_PASSES_PARTITION_FLATTENSTATES_STACKEDOPERANDS_H

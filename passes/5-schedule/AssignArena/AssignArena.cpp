@@ -106,6 +106,20 @@ bool StageArena::interfere(const Scratch &a, const Scratch &b) const {
   });
 }
 
+// Returns the stream that alone touches a buffer; none if several do.
+static std::optional<int64_t> onlyStreamOf(const Scratch &scratch) {
+  std::optional<int64_t> own;
+  for (const auto &[procedure, uses] : scratch.touches)
+    for (auto [stream, first] : llvm::enumerate(uses.first)) {
+      if (first < 0)
+        continue;
+      if (own && *own != static_cast<int64_t>(stream))
+        return std::nullopt;
+      own = stream;
+    }
+  return own;
+}
+
 // Places buffers largest first, each at the lowest offset free of interfering ones; returns the
 // end.
 int64_t StageArena::pack(std::vector<Scratch *> &list, int64_t at) const {
@@ -132,11 +146,13 @@ int64_t StageArena::pack(std::vector<Scratch *> &list, int64_t at) const {
 }
 
 // Places the scratch buffers; returns the end. A buffer is in use within one execution of a
-// procedure, from its first touch to the wait that orders its last one. A buffer that another
-// stream may touch outside of that interval shares its bytes with no other.
+// procedure, from its first touch to the wait that orders its last one. Where another stream may
+// touch buffers outside of that interval, only those share bytes that this stream alone touches: it
+// runs in order.
 int64_t StageArena::placeScratch(int64_t at) {
   std::vector<Scratch> all = collectScratch();
   std::vector<Scratch *> shared;
+  std::map<int64_t, std::vector<Scratch *>> lagging; // by the stream that alone touches them
   for (Scratch &scratch : all) {
     bool inside = llvm::all_of(scratch.touches, [&](const auto &entry) {
       return entry.second.isInside(orders[entry.first]);
@@ -145,9 +161,15 @@ int64_t StageArena::placeScratch(int64_t at) {
       shared.push_back(&scratch);
       continue;
     }
+    if (std::optional<int64_t> own = onlyStreamOf(scratch)) {
+      lagging[*own].push_back(&scratch);
+      continue;
+    }
     scratch.offset = at;
     at += scratch.bytes;
   }
+  for (auto &[stream, list] : lagging)
+    at = pack(list, at);
   int64_t end = pack(shared, at);
   for (Scratch &scratch : all)
     scratch.root.setOffset(scratch.offset);

@@ -2,6 +2,7 @@
 #include "passes/5-schedule/Passes.h"
 
 #include "dialects/parallel/Annotations.h"
+#include "dialects/plan/ValueVersions.h"
 
 #include "passes/5-schedule/Buffers.h"
 #include "passes/5-schedule/Streams.h"
@@ -19,12 +20,27 @@ Type elementOf(plan::BufferOp buffer) {
   return cast<plan::BufferType>(buffer.getType()).getTensor().getElementType();
 }
 
-// Represents bytes of one accumulator that finish together: a whole state, or one layer of it.
-struct Piece {
+// Represents bytes of one accumulator, or of one state of whole gradients.
+struct StateBytes {
   plan::BufferOp root;
   int64_t low, high;
+};
+
+// Represents a sum over replicas, and the launch that casts gradients to the type of the sum; null
+// if they are summed where they are.
+struct Reduction {
+  plan::CollectiveOp op;
+  plan::LaunchOp cast;
+};
+
+// Represents bytes of one accumulator that finish together: a whole state, or one layer of it.
+struct Piece {
+  plan::BufferOp root; // of what is summed: the accumulator's own, or that of its cast
+  int64_t low, high;
+  StateBytes state;
   ArrayAttr axes; // of the communicator of its sum
-  Operation *lastWrite = nullptr;
+  plan::LaunchOp cast;
+  Operation *lastWrite = nullptr; // of the accumulator
   Type element() { return elementOf(root); }
 };
 
@@ -33,8 +49,9 @@ struct Bucket {
   ArrayAttr axes;
   Type element;
   Operation *lastWrite;
-  SmallVector<StringAttr> names; // of the source's tensors
-  plan::CollectiveOp scatter;    // not null: a bucket of its own, which a reduce-scatter moves
+  SmallVector<StringAttr> names;      // of the source's tensors
+  plan::CollectiveOp scatter;         // not null: a bucket of its own, which a reduce-scatter moves
+  SmallVector<plan::LaunchOp, 1> casts; // of what is summed
 };
 
 class StageBuckets {
@@ -64,8 +81,10 @@ public:
 private:
   void collect();
   void collectScatters();
-  Operation *lastWriteOf(plan::BufferOp root, int64_t low, int64_t high);
-  void findLastWrites();
+  Operation *lastWriteOf(const StateBytes &bytes);
+  plan::LaunchOp castOf(plan::CollectiveOp op);
+  bool isUntouchedBefore(Operation *op, Value buffer);
+  void findPieces();
   void makeAdjacent();
   LogicalResult cut(std::vector<Bucket> &buckets);
   LogicalResult emit();
@@ -78,7 +97,7 @@ private:
   SmallVector<plan::ProcedureOp> lasts; // in the order in which they run
   plan::ProcedureOp update;
   DenseMap<Operation *, int64_t> position; // of the instructions of `lasts`
-  SmallVector<plan::CollectiveOp> reductions;
+  SmallVector<Reduction> reductions;
   std::vector<Bucket> scatters;
   std::vector<Piece> pieces;
   Value gradients;
@@ -92,46 +111,84 @@ LogicalResult StageBuckets::run() {
   if (reductions.empty() && scatters.empty())
     return success();
   if (!reductions.empty()) {
-    findLastWrites();
+    findPieces();
     makeAdjacent();
   }
   return emit();
 }
 
-static bool isOverReplicas(plan::CollectiveOp op) {
-  parallel::MeshAttr mesh = parallel::getMesh(op);
-  return mesh && llvm::any_of(op.getAxes().getAsRange<StringAttr>(), [&](StringAttr axis) {
-    return mesh.isOf(axis, planfile::AxisRole::Data) || mesh.isOf(axis, planfile::AxisRole::Context);
-  });
+// Returns the accumulator to which the bytes of a buffer belong, a parameter's or a flat bucket's;
+// null if they belong to none.
+static plan::StateBindingAttr accumulatorOf(plan::BufferOp root) {
+  auto binding = root ? root.getBindingAs<plan::StateBindingAttr>() : plan::StateBindingAttr();
+  return binding && root.getSpace() == plan::Space::persistent &&
+                 binding.getRole() == graph::Role::accumulator
+             ? binding
+             : plan::StateBindingAttr();
+}
+
+// Returns whether nothing in the update touches the bytes of a buffer before `op`.
+bool StageBuckets::isUntouchedBefore(Operation *op, Value buffer) {
+  auto [root, low] = rootOf(buffer);
+  int64_t high = low + bytesOf(buffer);
+  for (Operation &other : update.getBody().front()) {
+    if (&other == op)
+      return true;
+    for (Value operand : other.getOperands())
+      if (auto [at, begin] = rootOf(operand);
+          at == root && begin < high && low < begin + bytesOf(operand))
+        return false;
+  }
+  return false;
+}
+
+// Returns the launch of the update that casts an accumulator to what `op` sums; null if there is
+// none, or if other values have these bytes too before it.
+plan::LaunchOp StageBuckets::castOf(plan::CollectiveOp op) {
+  if (rootOf(op.getSrc()).first.getSpace() != plan::Space::scratch)
+    return {};
+  plan::LaunchOp cast;
+  for (Operation *user : op.getSrc().getUsers())
+    if (auto launch = dyn_cast<plan::LaunchOp>(user);
+        launch && launch->getBlock() == op->getBlock() && launch->isBeforeInBlock(op))
+      cast = cast ? plan::LaunchOp() : launch;
+  if (!cast || cast.getWrites().size() != 1 || cast.getWrites()[0] != op.getSrc() ||
+      cast.getReads().size() != 1 || !accumulatorOf(rootOf(cast.getReads()[0]).first) ||
+      !isUntouchedBefore(cast, op.getSrc()) ||
+      (op.getDst() != op.getSrc() && !isUntouchedBefore(op, op.getDst())))
+    return {};
+  return cast;
 }
 
 // Collects the in-place sums of whole accumulators over the data axis, and perhaps others: a
 // parameter that tp ranks hold whole but use in part has partial gradients over tp too.
 void StageBuckets::collect() {
   for (auto op : update.getBody().getOps<plan::CollectiveOp>()) {
-    auto [root, displacement] = rootOf(op.getSrc());
     if (op.getKind() != plan::CollectiveKind::all_reduce || op.getSrc() != op.getDst() ||
-        op.getMembers() || !isOverReplicas(op) || root.getSpace() != plan::Space::persistent || root.getResult() != op.getSrc())
+        op.getMembers() || !parallel::areOverReplicas(op, op.getAxes()))
       continue;
+    plan::LaunchOp cast = castOf(op);
+    Value source = cast ? cast.getReads()[0] : op.getSrc();
+    plan::BufferOp root = rootOf(source).first;
+    plan::StateBindingAttr binding = accumulatorOf(root);
     // The sums of the step itself (loss, tokens) belong to no parameter and stay in the update.
-    auto binding = root.getBindingAs<plan::StateBindingAttr>();
     auto state = binding ? SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(
                                stage->getParentOp(), binding.getState())
                          : graph::StateOp();
-    if (state && state.getRole() == graph::Role::accumulator && state.getOf())
-      reductions.push_back(op);
+    if (state && state.getOf() && (cast || root.getResult() == op.getSrc()))
+      reductions.push_back({op, cast});
   }
 }
 
 // Returns the last instruction of the last backward that writes some of these bytes; null if none
 // does.
-Operation *StageBuckets::lastWriteOf(plan::BufferOp root, int64_t low, int64_t high) {
+Operation *StageBuckets::lastWriteOf(const StateBytes &bytes) {
   Operation *last = nullptr;
   for (plan::ProcedureOp procedure : lasts)
     for (Operation &op : procedure.getBody().front())
       for (Value written : writtenBy(op))
         if (auto [at, begin] = rootOf(written);
-            at == root && begin < high && low < begin + bytesOf(written))
+            at == bytes.root && begin < bytes.high && bytes.low < begin + bytesOf(written))
           last = &op;
   return last;
 }
@@ -139,43 +196,75 @@ Operation *StageBuckets::lastWriteOf(plan::BufferOp root, int64_t low, int64_t h
 // Collects the reduce-scatters of gradients that a step has added up whole.
 void StageBuckets::collectScatters() {
   for (auto op : update.getBody().getOps<plan::CollectiveOp>()) {
-    auto [root, low] = rootOf(op.getSrc());
-    auto binding = root.getBindingAs<plan::StateBindingAttr>();
-    if (op.getKind() != plan::CollectiveKind::reduce_scatter || !isOverReplicas(op) || !binding ||
-        binding.getRole() != graph::Role::accumulator ||
-        rootOf(op.getDst()).first.getSpace() != plan::Space::persistent)
+    if (op.getKind() != plan::CollectiveKind::reduce_scatter || !parallel::areOverReplicas(op, op.getAxes()))
       continue;
-    int64_t high = low + bytesOf(op.getSrc());
-    scatters.push_back({low, high, op.getAxes(), elementOf(root), lastWriteOf(root, low, high), {}, op});
+    plan::LaunchOp cast = castOf(op);
+    Value source = cast ? cast.getReads()[0] : op.getSrc();
+    auto [root, low] = rootOf(source);
+    if (!accumulatorOf(root) ||
+        (!cast && rootOf(op.getDst()).first.getSpace() != plan::Space::persistent))
+      continue;
+    StateBytes bytes = {root, low, low + bytesOf(source)};
+    scatters.push_back({low, bytes.high, op.getAxes(), elementOf(root), lastWriteOf(bytes), {}, op, {}});
+    if (cast)
+      scatters.back().casts.push_back(cast);
   }
 }
 
-// Cuts stacked accumulators at layers and records the last instruction that writes each piece.
-void StageBuckets::findLastWrites() {
-  DenseMap<Operation *, std::pair<size_t, size_t>> piecesOf;
-  for (plan::CollectiveOp op : reductions) {
+// Cuts stacked accumulators at layers and finds the last instruction that writes each piece. Casts
+// are cut already.
+void StageBuckets::findPieces() {
+  for (auto [op, cast] : reductions) {
+    if (cast) {
+      auto [root, low] = rootOf(op.getSrc());
+      auto [state, begin] = rootOf(cast.getReads()[0]);
+      pieces.push_back({root, low, low + bytesOf(op.getSrc()),
+                        {state, begin, begin + bytesOf(cast.getReads()[0])}, op.getAxes(), cast});
+      continue;
+    }
     plan::BufferOp root = rootOf(op.getSrc()).first;
     int64_t layers = root.getBindingAs<plan::StateBindingAttr>().getNumLayers();
-    int64_t bytes = bytesOf(root.getResult());
-    size_t first = pieces.size();
+    int64_t bytes = bytesOf(root.getResult()) / layers;
     for (int64_t i = 0; i < layers; ++i)
-      pieces.push_back({root, i * (bytes / layers), (i + 1) * (bytes / layers), op.getAxes()});
-    piecesOf[root] = {first, pieces.size()};
+      pieces.push_back({root, i * bytes, (i + 1) * bytes, {root, i * bytes, (i + 1) * bytes}, op.getAxes(), {}});
   }
+  // Looks at each write once: a stage has many pieces.
+  DenseMap<Operation *, SmallVector<Piece *>> piecesOf;
+  for (Piece &piece : pieces)
+    piecesOf[piece.state.root].push_back(&piece);
   for (plan::ProcedureOp last : lasts)
     for (Operation &op : last.getBody().front())
       for (Value written : writtenBy(op)) {
         auto [root, low] = rootOf(written);
-        auto it = piecesOf.find(root);
-        if (it == piecesOf.end())
+        auto found = piecesOf.find(root);
+        if (found == piecesOf.end())
           continue;
-        for (size_t i = it->second.first; i < it->second.second; ++i)
-          if (pieces[i].low < low + bytesOf(written) && low < pieces[i].high)
-            pieces[i].lastWrite = &op;
+        for (Piece *piece : found->second)
+          if (piece->state.low < low + bytesOf(written) && low < piece->state.high)
+            piece->lastWrite = &op;
       }
 }
 
-// Makes all accumulators views of one buffer: whole states together, those of equal types and axes
+// Makes a buffer and its views persistent: what is in them outlives the procedure. What a cast
+// writes, and then its sum in place, are one value now for those who read it in the update.
+static void keep(plan::BufferOp buffer) {
+  if (buffer.getSpace() == plan::Space::persistent)
+    return;
+  buffer.setSpace(plan::Space::persistent);
+  for (OpOperand &use : buffer.getResult().getUses()) {
+    Operation *user = use.getOwner();
+    if (auto view = dyn_cast<plan::BufferOp>(user))
+      keep(view);
+    auto versions = user->getAttrOfType<DenseI64ArrayAttr>(plan::kValueVersions);
+    if (!versions || versions[use.getOperandNumber()] != 1)
+      continue;
+    SmallVector<int64_t> list(versions.asArrayRef());
+    list[use.getOperandNumber()] = 0;
+    user->setAttr(plan::kValueVersions, DenseI64ArrayAttr::get(user->getContext(), list));
+  }
+}
+
+// Makes all accumulators, or their casts, views of one buffer: whole states together, those of equal types and axes
 // together, and of these the first to finish in front. Layers of a stacked state finish from the end, so the
 // buffer fills from its end where states interleave. The order only decides how early a bucket can
 // start, never what it sums.
@@ -208,11 +297,15 @@ void StageBuckets::makeAdjacent() {
   int64_t at = 0;
   std::vector<Piece> ordered;
   for (plan::BufferOp root : roots) {
+    keep(root);
     root.getParentMutable().assign(gradients);
     root.setDisplacement(at);
     for (Piece piece : pieces)
-      if (piece.root == root)
-        ordered.push_back({root, piece.low + at, piece.high + at, piece.axes, piece.lastWrite});
+      if (piece.root == root) {
+        piece.low += at;
+        piece.high += at;
+        ordered.push_back(piece);
+      }
     at += bytesOf(root.getResult());
   }
   pieces = std::move(ordered);
@@ -220,7 +313,7 @@ void StageBuckets::makeAdjacent() {
 
 // Returns the source names of the parameters whose gradients are in a piece.
 SmallVector<StringAttr> StageBuckets::sourceNames(const Piece &piece) {
-  plan::BufferOp root = piece.root;
+  plan::BufferOp root = piece.state.root;
   auto binding = root.getBindingAs<plan::StateBindingAttr>();
   auto module = stage->getParentOfType<ModuleOp>();
   auto lookUp = [&](FlatSymbolRefAttr name) {
@@ -235,8 +328,7 @@ SmallVector<StringAttr> StageBuckets::sourceNames(const Piece &piece) {
   int64_t first = 0, count = llvm::range_size(views);
   if (binding.isStacked()) {
     // A piece is one layer of a stacked state.
-    int64_t bytes = piece.high - piece.low;
-    first = binding.getFirstLayer() + (piece.low - *root.getDisplacement()) / bytes;
+    first = binding.getFirstLayer() + piece.state.low / (piece.state.high - piece.state.low);
     count = 1;
   }
   for (graph::ViewAttr view : llvm::drop_begin(views, first)) {
@@ -256,7 +348,7 @@ LogicalResult StageBuckets::cut(std::vector<Bucket> &buckets) {
                 (given.empty() ? buckets.back().high - buckets.back().low >= bucketBytes
                                : counts.size() <= given.size() && counts.back() == given[counts.size() - 1]);
     if (full) {
-      buckets.push_back({piece.low, piece.low, piece.axes, piece.element(), nullptr, {}, {}});
+      buckets.push_back({piece.low, piece.low, piece.axes, piece.element(), nullptr, {}, {}, {}});
       counts.push_back(0);
     }
     ++counts.back();
@@ -265,6 +357,8 @@ LogicalResult StageBuckets::cut(std::vector<Bucket> &buckets) {
     if (!bucket.lastWrite ||
         (piece.lastWrite && position[piece.lastWrite] > position[bucket.lastWrite]))
       bucket.lastWrite = piece.lastWrite;
+    if (piece.cast)
+      bucket.casts.push_back(piece.cast);
     for (StringAttr name : sourceNames(piece))
       if (!llvm::is_contained(bucket.names, name))
         bucket.names.push_back(name);
@@ -297,9 +391,16 @@ void StageBuckets::emitBucket(OpBuilder &b, EventAllocator &events, Bucket &buck
   // Reductions are at the end of the procedure, in bucket order.
   b.setInsertionPointToEnd(&last.getBody().front());
   plan::WaitOp::create(b, loc, event, true, IntegerAttr(), kReductions, origin);
+  // Casts run beside the reductions, in their order, so that what they write is there one bucket
+  // after the other.
+  for (plan::LaunchOp cast : bucket.casts) {
+    cast->moveBefore(&last.getBody().front(), last.getBody().front().end());
+    cast.setStream(kReductions);
+  }
   if (bucket.scatter) {
     bucket.scatter->moveBefore(&last.getBody().front(), last.getBody().front().end());
     bucket.scatter.setStream(kReductions);
+    keep(rootOf(bucket.scatter.getDst()).first);
     return;
   }
   b.setInsertionPoint(*stage.getBody().getOps<plan::ProcedureOp>().begin());
@@ -332,8 +433,8 @@ LogicalResult StageBuckets::emit() {
   plan::RecordOp::create(b, stage.getLoc(), event, true, IntegerAttr(), kReductions, done);
   b.setInsertionPointToStart(&update.getBody().front());
   plan::WaitOp::create(b, stage.getLoc(), event, true, IntegerAttr(), kCompute, done);
-  for (plan::CollectiveOp op : reductions)
-    op.erase();
+  for (Reduction &reduction : reductions)
+    reduction.op.erase();
   return success();
 }
 

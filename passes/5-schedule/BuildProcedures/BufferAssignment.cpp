@@ -360,14 +360,24 @@ void BufferAssignment::forwardRequest(Operation *op) {
       return requestSlice(part.get(), home);
 }
 
-// Returns whether a value is what a reduce-scatter gives, perhaps summed over other ranks too, or a
-// concat of such values in place.
+// Returns whether an op does nothing but cast one tensor.
+static bool isCast(Operation *op) {
+  auto group = dyn_cast<plan::GroupOp>(op);
+  if (!group)
+    return isa<graph::CastOp>(op);
+  Block &body = group.getBody().front();
+  return body.getNumArguments() == 1 && llvm::hasSingleElement(body.without_terminator()) &&
+         isa<graph::CastOp>(body.front());
+}
+
+// Returns whether a value is what a reduce-scatter gives, perhaps cast and summed over other ranks
+// too, or a concat of such values in place.
 static bool isScattered(Value value) {
   Operation *def = unshaped(value).getDefiningOp();
   if (!def || !value.hasOneUse())
     return false;
   auto concat = dyn_cast<graph::ConcatOp>(def);
-  return isa<parallel::ReduceScatterOp>(def) ||
+  return isa<parallel::ReduceScatterOp>(def) || (isCast(def) && isScattered(def->getOperand(0))) ||
          (isa<parallel::AllReduceOp>(def) && isScattered(def->getOperand(0))) ||
          (concat && isConcatInPlace(concat) && llvm::all_of(concat.getInputs(), isScattered));
 }

@@ -41,6 +41,16 @@ plan::LaunchOp additionOf(plan::CollectiveOp op) {
   return addition;
 }
 
+// Returns the launch right before a reduce-scatter that casts what it reads; null if there is none.
+plan::LaunchOp castOf(plan::CollectiveOp op) {
+  auto launch = dyn_cast_or_null<plan::LaunchOp>(op->getPrevNode());
+  return launch && launch.getWrites().size() == 1 && launch.getWrites()[0] == op.getSrc() &&
+                 llvm::hasSingleElement(launch.getBody().front().without_terminator()) &&
+                 isa<graph::CastOp>(launch.getBody().front().front())
+             ? launch
+             : plan::LaunchOp();
+}
+
 class Overlapper {
 public:
   Overlapper(plan::ProcedureOp procedure, int64_t ahead)
@@ -55,16 +65,19 @@ public:
   }
 
 private:
-  // Groups the collectives that `wanted` accepts: only other such ones, and what adds their
-  // results, stand between those of a unit.
+  // Groups the collectives that `wanted` accepts: only other such ones, and what casts their
+  // operands and adds their results, stand between those of a unit.
   std::vector<Unit> unitsOf(llvm::function_ref<bool(plan::CollectiveOp)> wanted) {
     std::vector<Unit> units;
     bool together = false;
-    llvm::DenseSet<Operation *> adding;
+    llvm::DenseSet<Operation *> between;
+    for (auto collective : block.getOps<plan::CollectiveOp>())
+      if (wanted(collective))
+        between.insert(castOf(collective));
     for (Operation &op : block) {
       auto collective = dyn_cast<plan::CollectiveOp>(op);
       if (!collective || !wanted(collective)) {
-        together &= adding.contains(&op);
+        together &= between.contains(&op);
         continue;
       }
       if (!together)
@@ -72,7 +85,7 @@ private:
       units.back().push_back(collective);
       together = true;
       if (plan::LaunchOp addition = additionOf(collective))
-        adding.insert(addition);
+        between.insert(addition);
     }
     return units;
   }

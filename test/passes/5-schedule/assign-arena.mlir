@@ -146,6 +146,31 @@ plan.stage @outlives attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], 
 
 // -----
 
+// Buffers that one lagging stream alone touches share bytes one after the other, but with nobody else.
+// CHECK: plan.stage @lagging attributes {arena_bytes = 192 : i64
+// CHECK: plan.buffer scratch {offset = 0 : i64}
+// CHECK: plan.buffer scratch {offset = 0 : i64}
+// CHECK: plan.buffer scratch {offset = 64 : i64}
+// CHECK: plan.buffer scratch {offset = 128 : i64}
+plan.stage @lagging attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = []} {
+  %0 = plan.buffer scratch : !plan.buffer<16xf32>
+  %1 = plan.buffer scratch : !plan.buffer<16xf32>
+  %2 = plan.buffer scratch : !plan.buffer<16xf32>
+  %3 = plan.buffer scratch : !plan.buffer<16xf32>
+  plan.procedure @backward backward {
+    plan.fill %3 {stream = 0 : i64} : !plan.buffer<16xf32>
+    plan.record 0 {stream = 0 : i64}
+    plan.wait 0 {stream = 2 : i64}
+    plan.fill %0 {stream = 2 : i64} : !plan.buffer<16xf32>
+    plan.collective all_reduce <sum> %0 into %0 over ["dp"] {stream = 2 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
+    plan.fill %1 {stream = 2 : i64} : !plan.buffer<16xf32>
+    plan.fill %2 {stream = 2 : i64} : !plan.buffer<16xf32>
+    plan.copy %1 into %2 {stream = 2 : i64} : !plan.buffer<16xf32>, !plan.buffer<16xf32>
+  }
+}
+
+// -----
+
 // Each pool has its own stride and slots: two of one buffer, three of the other, behind them.
 // CHECK: plan.stage @pools attributes {arena_bytes = 448 : i64
 // CHECK: plan.buffer slot {offset = 0 : i64, slot_stride = 128 : i64}
