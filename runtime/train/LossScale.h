@@ -21,6 +21,7 @@ public:
   explicit LossScale(double fixed) : isFixed_(fixed > 0), value_(isFixed_ ? fixed : kFirst) {}
 
   double value() const { return value_; }
+  bool isFixed() const { return isFixed_; }
   // Counts the steps that changed the weights: those that the optimizer's bias correction sees.
   uint64_t taken() const { return taken_; }
   uint64_t skipped() const { return skipped_; }

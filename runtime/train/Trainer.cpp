@@ -72,6 +72,7 @@ private:
   Status evaluateOnly();
   void announce();
   std::string optimizerNote() const;
+  std::string nonfiniteNote() const;
   Status step(uint64_t index, StepResult &result);
   Status approve(uint64_t index, StepResult &result) const;
   void writeScalars(double lr);
@@ -193,6 +194,20 @@ std::string Run::optimizerNote() const {
   return note.str();
 }
 
+// Tells what a step does whose gradients are not finite, and the scale of the loss; empty where such
+// a step simply ends the run.
+std::string Run::nonfiniteNote() const {
+  std::string note = skips ? text("not finite: the step changes nothing, and ", LossScale::kMostSkips,
+                                  " in a row end the run")
+                           : std::string();
+  if (!scales)
+    return note;
+  note += text(note.empty() ? "" : "; ", "loss scale ", scale.value());
+  return scale.isFixed() ? note
+                         : text(note, ", doubled after ", LossScale::kCleanSteps,
+                                " clean steps, halved where one is skipped");
+}
+
 void Run::announce() {
   announceModel(out, *executor);
   out << "batch      " << program.global_batch << " rows a step: " << program.micro_batches
@@ -204,6 +219,8 @@ void Run::announce() {
   if (evaluation)
     out << "eval       " << evaluation->note() << "\n";
   out << "optimizer  " << optimizerNote() << "\n";
+  if (std::string note = nonfiniteNote(); !note.empty())
+    out << "gradients  " << note << "\n";
   out << "products   " << executor->libraryNote() << "\n";
   out << "steps      " << steps << (options.steps ? "" : " (once over the data)") << ", seed "
       << options.seed;
@@ -436,6 +453,9 @@ support::Result<Ended> Run::finish(const Status &ran) {
   if (!same)
     problems.add(error(same.message(), "; nothing was saved, the ", losses.size(),
                        " steps trained other weights"));
+  if (scale.skipped() > 0)
+    out << "skipped    " << scale.skipped() << " of " << support::counted(losses.size(), "step")
+        << ": a gradient was not finite" << std::endl;
   std::string weightsNote = same ? save(early, later) : "no weights were saved";
   if (!ran)
     problems.add(error(ran.message(), "; ", weightsNote));

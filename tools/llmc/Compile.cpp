@@ -104,6 +104,9 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
   if (std::string note = planfile::statesNote(program); !note.empty())
     out << "states      " << note
         << (options.zeroStage() == 3 ? text("; ", counted(options.gatherAhead, "layer"), " gathered ahead") : "")
+        << (options.zero.value_or(0) > options.zeroStage()
+                ? text("; --zero ", *options.zero, " has no second data-parallel rank to share with")
+                : "")
         << "\n";
   out << "choices     " << builtChoices() << ", zero " << options.zeroStage() << ", tie " << nameOf(options.tie) << ", raise "
       << (options.raise ? "on" : "off") << "\n";

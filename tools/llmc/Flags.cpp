@@ -125,7 +125,7 @@ Entries choiceFlags() {
         training({.standard = "dynamic"}, "there is no loss; leave it out")},
        setLossScale},
       {{"--on-nonfinite", kChoice, nullptr,
-        "what a step does whose gradients are not all finite: skip\nleaves the weights as they are",
+        "what a step does whose gradients are not all finite: skip\nleaves the weights as they are, and 10 in a row end the run",
         training({.standard = "stop; fp16: skip", .values = {"skip", "stop"}},
                  "there are no gradients; leave it out")},
        choose(of(&CompileOptions::skipNonfinite),
