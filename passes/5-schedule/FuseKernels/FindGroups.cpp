@@ -438,6 +438,16 @@ void Finder::visit(Operation *op) {
       tryMerge(joined, number);
 }
 
+// Returns whether a member reads a tensor of the group's space through a cast that readers repeat: it
+// would be written widened else, for this one reader.
+static bool widens(const FusionGroup &group) {
+  return llvm::any_of(group.members, [&](Operation *op) {
+    return llvm::any_of(op->getOperands(), [&](Value operand) {
+      return behindCasts(operand) != operand && shapeOf(operand) == ArrayRef(group.shape);
+    });
+  });
+}
+
 std::vector<FusionGroup> Finder::take() {
   std::vector<FusionGroup> result;
   for (FusionGroup &group : groups) {
@@ -452,7 +462,7 @@ std::vector<FusionGroup> Finder::take() {
         break;
       group.members.remove(*stray);
     }
-    if (group.members.size() > 1 || group.has(FusionRole::Column))
+    if (group.members.size() > 1 || group.has(FusionRole::Column) || widens(group))
       result.push_back(std::move(group));
   }
   return result;

@@ -132,3 +132,19 @@ func.func @around(%x: tensor<4x4xf32>, %t: tensor<4x8xf32>) -> tensor<4x4xf32> {
   %6 = graph.add %4, %5 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %6 : tensor<4x4xf32>
 }
+
+// -----
+
+// A reduction alone widens what it loads: no tensor is written widened for it.
+// CHECK-LABEL: func.func @widens
+// CHECK-SAME: (%[[X:[0-9a-z]+]]: tensor<4x8xbf16>)
+// CHECK-NEXT: %[[R:.*]] = plan.group(%[[X]] : tensor<4x8xbf16>) -> tensor<4xf32> {
+// CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<4x8xbf16>):
+// CHECK-NEXT: %[[WIDE:.*]] = graph.cast %[[A]]
+// CHECK-NEXT: graph.reduce %[[WIDE]]
+// CHECK: return %[[R]]
+func.func @widens(%x: tensor<4x8xbf16>) -> tensor<4xf32> {
+  %0 = graph.cast %x : (tensor<4x8xbf16>) -> tensor<4x8xf32>
+  %1 = graph.reduce %0 {dims = array<i64: 1>, kind = #graph.reduce_kind<sum_squares>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
