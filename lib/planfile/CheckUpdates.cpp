@@ -16,7 +16,7 @@ struct Event {
   AccessKind act;
   bool fills = false, product = false;
   bool updates = false; // the instruction writes a state that is no accumulator
-  bool passes = false;  // it writes no accumulator: it passes on what it reads
+  bool passes = false;  // it passes on what it reads: it adds to no accumulator
   bool receives = false; // it reads a part of a sum over ranks
 };
 
@@ -27,6 +27,7 @@ struct Interval {
   const InstructionT *begunBy = nullptr; // of an accumulator
   size_t begunIn = 0;                  // row
   bool written = false, whole = false; // whole: written by a collective, which has summed
+  bool freed = false; // of a whole sum: the update uses its bytes for other values
   bool reduced = false, taken = false; // taken: what runs once a step has read it, to use it
   const InstructionT *usedBy = nullptr; // that updated a state with it
   uint32_t updates = 0;                // of a state that is no accumulator
@@ -162,11 +163,13 @@ private:
       if (inst.body.type == Body::Copy && accesses.size() == 2 &&
           accesses[0].begin == accesses[1].begin)
         continue;
+      const CollectiveT *sum = inst.body.AsCollective();
+      bool scatters = sum && sum->kind == CollectiveKind::ReduceScatter;
       bool updates = false, passes = true, receives = false;
       for (const ByteAccess &a : accesses) {
         forEachRun(a, [&](uint32_t first, uint32_t) {
           updates |= a.write && intervals[first].state >= 0 && !isAccumulator(intervals[first]);
-          passes &= !a.write || !isAccumulator(intervals[first]);
+          passes &= scatters || !a.write || !isAccumulator(intervals[first]);
         });
         receives |= a.read && isScattered(a);
       }
@@ -204,6 +207,8 @@ private:
     const InstructionT &inst = *procedureOf(entry).instructions[event.instruction];
     ProcedureKind kind = procedureOf(entry).kind;
     bool perMicroBatch = kind != ProcedureKind::Begin && kind != ProcedureKind::Update;
+    if (interval.freed && kind == ProcedureKind::Update)
+      return;
     bool begins = event.act == AccessKind::Write || event.act == AccessKind::Gather;
     if (!begins && !interval.begunBy) {
       report(event, interval, event.act == AccessKind::Read ? "reads" : "adds to",
@@ -216,6 +221,8 @@ private:
       if (!interval.taken)
         report(event, interval, "writes over", "which nobody has read",
                "read the sum before its bytes serve again");
+      // A sum that the last backward has passed on belongs to no parameter: its bytes are scratch.
+      interval.freed = interval.taken && !interval.reduced && !stage.states[interval.state]->view;
     } else if (begins) {
       // Allows the calls of one product, which share rows.
       bool again = event.product && interval.begunBy && interval.begunIn == row &&

@@ -39,26 +39,63 @@ public:
 
 private:
   int64_t placeAll(plan::Space space, int64_t at, int64_t pool = 0);
+  int64_t place(llvm::function_ref<bool(plan::BufferOp)> wanted, int64_t at);
+  bool isSumOfStep(plan::BufferOp op) const;
   int64_t placePools(int64_t at);
   std::vector<Scratch> collectScratch();
-  int64_t placeScratch(int64_t at);
+  void sortScratch();
+  int64_t placeLagging(int64_t at);
+  bool slotsEndInside() const;
   bool interfere(const Scratch &a, const Scratch &b) const;
-  int64_t pack(std::vector<Scratch *> &list, int64_t at) const;
+  int64_t pack(std::vector<Scratch *> &list, int64_t at, std::vector<Scratch *> &placed) const;
+  bool isOfUpdate(const Scratch &scratch) const;
 
   plan::StageOp stage;
   SmallVector<plan::ProcedureOp> procedures;
   std::vector<ProcedureOrder> orders;
+  std::vector<Scratch> scratch;
+  // Sorts them: those that share bytes where their times do not meet, those of the update alone, those
+  // that one lagging stream touches, and those that share bytes with nobody.
+  std::vector<Scratch *> shared, ofUpdate, alone;
+  std::map<int64_t, std::vector<Scratch *>> lagging; // by stream
 };
 
-// Places the buffers without parent of one space (and pool) one after the other; returns the end.
-int64_t StageArena::placeAll(plan::Space space, int64_t at, int64_t pool) {
+// Places the buffers without parent that are wanted one after the other; returns the end.
+int64_t StageArena::place(llvm::function_ref<bool(plan::BufferOp)> wanted, int64_t at) {
   for (auto op : stage.getBody().getOps<plan::BufferOp>()) {
-    if (op.getParent() || op.getSpace() != space || op.getPool().value_or(0) != uint64_t(pool))
+    if (op.getParent() || !wanted(op))
       continue;
     op.setOffset(at);
     at += align(cast<plan::BufferType>(op.getType()).getByteSize());
   }
   return at;
+}
+
+// Places those of one space (and pool).
+int64_t StageArena::placeAll(plan::Space space, int64_t at, int64_t pool) {
+  return place([&](plan::BufferOp op) {
+    return op.getSpace() == space && op.getPool().value_or(0) == uint64_t(pool);
+  }, at);
+}
+
+// Returns whether an op, or one that uses the view that it makes, stands in the update.
+static bool isInUpdate(Operation *op) {
+  if (isa<plan::BufferOp>(op))
+    return llvm::any_of(op->getUsers(), isInUpdate);
+  auto procedure = op->getParentOfType<plan::ProcedureOp>();
+  return procedure && procedure.getKind() == plan::ProcedureKind::update;
+}
+
+// Returns whether a buffer holds whole gradients of a step, which the last backward scatters: nothing
+// in the update touches it.
+bool StageArena::isSumOfStep(plan::BufferOp op) const {
+  auto binding = op.getBindingAs<plan::StateBindingAttr>();
+  if (op.getSpace() != plan::Space::persistent || !binding ||
+      binding.getRole() != graph::Role::accumulator)
+    return false;
+  auto state = SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(stage->getParentOp(), binding.getState());
+  return state && !state.getOf() && cast<plan::BufferType>(op.getType()).getTensor().getRank() > 0 &&
+         llvm::none_of(op.getResult().getUsers(), [](Operation *user) { return isInUpdate(user); });
 }
 
 // Places the slots of each pool, pool after pool; returns the end.
@@ -120,12 +157,11 @@ static std::optional<int64_t> onlyStreamOf(const Scratch &scratch) {
   return own;
 }
 
-// Places buffers largest first, each at the lowest offset free of interfering ones; returns the
-// end.
-int64_t StageArena::pack(std::vector<Scratch *> &list, int64_t at) const {
+// Places buffers largest first, each at the lowest offset from `at` on that is free of interfering ones;
+// returns the end. `placed` are others that are there already, and then these too, by offset.
+int64_t StageArena::pack(std::vector<Scratch *> &list, int64_t at, std::vector<Scratch *> &placed) const {
   llvm::stable_sort(list, [](Scratch *x, Scratch *y) { return x->bytes > y->bytes; });
   int64_t end = at;
-  std::vector<Scratch *> placed; // by offset
   for (Scratch *scratch : list) {
     int64_t offset = at;
     for (Scratch *other : placed) {
@@ -145,35 +181,49 @@ int64_t StageArena::pack(std::vector<Scratch *> &list, int64_t at) const {
   return end;
 }
 
-// Places the scratch buffers; returns the end. A buffer is in use within one execution of a
-// procedure, from its first touch to the wait that orders its last one. Where another stream may
-// touch buffers outside of that interval, only those share bytes that this stream alone touches: it
-// runs in order.
-int64_t StageArena::placeScratch(int64_t at) {
-  std::vector<Scratch> all = collectScratch();
-  std::vector<Scratch *> shared;
-  std::map<int64_t, std::vector<Scratch *>> lagging; // by the stream that alone touches them
-  for (Scratch &scratch : all) {
-    bool inside = llvm::all_of(scratch.touches, [&](const auto &entry) {
+// Returns whether the update alone touches a buffer.
+bool StageArena::isOfUpdate(const Scratch &scratch) const {
+  return llvm::all_of(scratch.touches, [&](const auto &entry) {
+    return plan::ProcedureOp(procedures[entry.first]).getKind() == plan::ProcedureKind::update;
+  });
+}
+
+// Sorts the scratch buffers. One is in use within one execution of a procedure, from its first touch
+// to the wait that orders its last one, unless another stream may touch it outside of that interval.
+void StageArena::sortScratch() {
+  for (Scratch &buffer : scratch) {
+    bool inside = llvm::all_of(buffer.touches, [&](const auto &entry) {
       return entry.second.isInside(orders[entry.first]);
     });
-    if (inside) {
-      shared.push_back(&scratch);
-      continue;
-    }
-    if (std::optional<int64_t> own = onlyStreamOf(scratch)) {
-      lagging[*own].push_back(&scratch);
-      continue;
-    }
-    scratch.offset = at;
-    at += scratch.bytes;
+    std::optional<int64_t> own = onlyStreamOf(buffer);
+    (inside ? isOfUpdate(buffer) ? ofUpdate : shared : own ? lagging[*own] : alone).push_back(&buffer);
   }
-  for (auto &[stream, list] : lagging)
-    at = pack(list, at);
-  int64_t end = pack(shared, at);
-  for (Scratch &scratch : all)
-    scratch.root.setOffset(scratch.offset);
-  return end;
+}
+
+// Places the scratch buffers that streams other than 0 touch outside of a procedure; returns the end.
+// Of these only those share bytes that one stream alone touches: it runs in order.
+int64_t StageArena::placeLagging(int64_t at) {
+  for (Scratch *buffer : alone) {
+    buffer->offset = at;
+    at += buffer->bytes;
+  }
+  for (auto &[stream, list] : lagging) {
+    std::vector<Scratch *> placed;
+    at = pack(list, at, placed);
+  }
+  return at;
+}
+
+// Returns whether all touches of slots have ended when stream 0 leaves their procedure.
+bool StageArena::slotsEndInside() const {
+  for (auto [given, order] : llvm::zip(procedures, orders)) {
+    plan::ProcedureOp procedure = given;
+    for (auto [position, op] : llvm::enumerate(procedure.getBody().front()))
+      for (Value operand : op.getOperands())
+        if (rootOf(operand).first.getSpace() == plan::Space::slot && !order.isInside(position))
+          return false;
+  }
+  return true;
 }
 
 LogicalResult StageArena::run() {
@@ -181,17 +231,27 @@ LogicalResult StageArena::run() {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(stage.getBody().front())))
     if (auto buffer = dyn_cast<plan::BufferOp>(op); buffer && buffer->use_empty() && !buffer.getBinding())
       buffer.erase();
-  int64_t persistent = placeAll(plan::Space::persistent, 0);
+  scratch = collectScratch();
+  sortScratch();
+  auto isPersistent = [](plan::BufferOp op) { return op.getSpace() == plan::Space::persistent; };
+  int64_t persistent = place([&](plan::BufferOp op) { return isPersistent(op) && !isSumOfStep(op); }, 0);
   int64_t step = placeAll(plan::Space::step, persistent);
-  int64_t pools = placePools(step), scratch = placeScratch(pools);
+  int64_t lags = placeLagging(step), pools = placePools(lags);
+  int64_t sums = place([&](plan::BufferOp op) { return isPersistent(op) && isSumOfStep(op); }, pools);
+  std::vector<Scratch *> placed;
+  int64_t end = pack(shared, sums, placed);
+  // The update begins when all slots are free and the sums of gradients have been scattered, so its
+  // own buffers may lie over them.
+  end = std::max(end, pack(ofUpdate, slotsEndInside() ? lags : pools, placed));
+  for (Scratch &buffer : scratch)
+    buffer.root.setOffset(buffer.offset);
   // Every root has an offset by now, unless it is a scratch buffer that no instruction uses.
   for (auto op : stage.getBody().getOps<plan::BufferOp>())
     if (!op.getParent() && !op.getOffset())
       return op.emitOpError("is used by no procedure");
   LDBG() << "stage " << stage.getStage() << ": " << persistent << " bytes persistent, "
-         << step - persistent << " a step, " << scratch - pools << " scratch, "
-         << pools - step << " in slots";
-  stage.setArenaBytes(align(scratch));
+         << step - persistent << " a step, " << end - sums << " scratch, " << pools - lags << " in slots";
+  stage.setArenaBytes(align(end));
   return success();
 }
 

@@ -171,6 +171,64 @@ plan.stage @lagging attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], p
 
 // -----
 
+// The update's own buffers lie over slots, which are free then, and over sums of whole gradients that
+// the last backward has scattered; those of other procedures lie behind.
+// CHECK: plan.stage @dead attributes {arena_bytes = 384 : i64
+// CHECK: plan.buffer persistent {binding = {{.*}}, offset = 192 : i64}
+// CHECK: plan.buffer persistent {offset = 0 : i64}
+// CHECK: plan.buffer slot {offset = 64 : i64, slot_stride = 64 : i64}
+// CHECK: plan.buffer scratch {offset = 64 : i64}
+// CHECK: plan.buffer scratch {offset = 320 : i64}
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=1]>} {
+  graph.state @sum : tensor<32xf32> accumulator
+  plan.stage @dead attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 2>], table = []} {
+    %sum = plan.buffer persistent {binding = #plan.state<@sum, accumulator, dims = [[]], valid_shape = [32]>} : !plan.buffer<32xf32>
+    %part = plan.buffer persistent : !plan.buffer<16xf32>
+    %slot = plan.buffer slot : !plan.buffer<16xf32>
+    %new = plan.buffer scratch : !plan.buffer<64xf32>
+    %own = plan.buffer scratch : !plan.buffer<16xf32>
+    plan.procedure @backward_last backward_last {
+      plan.fill %slot {stream = 0 : i64} : !plan.buffer<16xf32>
+      plan.fill %own {stream = 0 : i64} : !plan.buffer<16xf32>
+      plan.fill %sum {stream = 0 : i64} : !plan.buffer<32xf32>
+      plan.collective reduce_scatter <sum> %sum into %part over ["dp"] {stream = 0 : i64} : !plan.buffer<32xf32>, !plan.buffer<16xf32>
+    }
+    plan.procedure @update update {
+      plan.fill %new {stream = 0 : i64} : !plan.buffer<64xf32>
+    }
+  }
+}
+
+// -----
+
+// Slots from which a message may still be sent when the update begins are nobody else's, and a sum
+// that the update reads has its bytes for itself.
+// CHECK: plan.stage @alive attributes {arena_bytes = 384 : i64
+// CHECK: plan.buffer persistent {binding = {{.*}}, offset = 0 : i64}
+// CHECK: plan.buffer slot {offset = 192 : i64
+// CHECK: plan.buffer scratch {offset = 256 : i64}
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=2, "tp"=1]>} {
+  graph.state @sum : tensor<32xf32> accumulator
+  plan.stage @alive attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = []} {
+    %sum = plan.buffer persistent {binding = #plan.state<@sum, accumulator, dims = [[]], valid_shape = [32]>} : !plan.buffer<32xf32>
+    %part = plan.buffer persistent : !plan.buffer<16xf32>
+    %slot = plan.buffer slot : !plan.buffer<16xf32>
+    %new = plan.buffer scratch : !plan.buffer<32xf32>
+    plan.procedure @backward_last backward_last {
+      plan.fill %slot {stream = 0 : i64} : !plan.buffer<16xf32>
+      plan.record 0 {stream = 0 : i64}
+      plan.wait 0 {stream = 1 : i64}
+      plan.fill %slot {stream = 1 : i64} : !plan.buffer<16xf32>
+    }
+    plan.procedure @update update {
+      plan.fill %new {stream = 0 : i64} : !plan.buffer<32xf32>
+      plan.collective reduce_scatter <sum> %sum into %part over ["dp"] {stream = 0 : i64} : !plan.buffer<32xf32>, !plan.buffer<16xf32>
+    }
+  }
+}
+
+// -----
+
 // Each pool has its own stride and slots: two of one buffer, three of the other, behind them.
 // CHECK: plan.stage @pools attributes {arena_bytes = 448 : i64
 // CHECK: plan.buffer slot {offset = 0 : i64, slot_stride = 128 : i64}
