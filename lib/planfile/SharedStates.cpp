@@ -44,7 +44,10 @@ int planfile::zeroStage(const StageT &stage) {
 
 uint64_t StateBytes::kept(int zero, uint64_t ranks) const {
   auto share = [&](uint64_t bytes, bool isShared) { return isShared ? bytes / ranks : bytes; };
-  return share(weights, zero >= 3) + share(gradients, zero >= 2) + share(optimizer, zero >= 1);
+  // Counts what ranks have added beside what each has: in the type of the sum, and in that of gradients.
+  uint64_t added = zero >= 2 ? 0 : reduced == gradients ? 0 : share(reduced, zero == 1);
+  added += zero == 1 ? gradients / ranks : 0;
+  return share(weights, zero >= 3) + share(gradients, zero >= 2) + share(optimizer, zero >= 1) + added;
 }
 
 uint64_t StateBytes::moved(int zero, uint64_t microBatches) const {

@@ -21,7 +21,8 @@ struct StateBytes {
   uint64_t readAgain = 0; // of the weights those that backward reads, as no embedding's
   uint64_t reduced = 0;   // gradients in the type in which ranks add them
 
-  // Returns the bytes that one of `ranks` ranks keeps at a stage of ZeRO.
+  // Returns the bytes that one of `ranks` ranks keeps at a stage of ZeRO: states, and at stages 0 and 1
+  // the sums of gradients that it receives beside its own.
   uint64_t kept(int zero, uint64_t ranks) const;
   // Returns the payload that a rank moves in a step: stage 0 sums gradients once; 1 scatters them
   // once and gathers the weights; 2 scatters them in each micro-batch; 3 gathers the weights in

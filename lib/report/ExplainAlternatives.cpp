@@ -128,7 +128,7 @@ json stageAlternatives(const PlanIndex &book, const Traffic &t) {
                     {"memory_bytes", more},
                     {"step_bytes", bytes.moved(zero, microBatches)},
                     {"text", text("--zero ", zero, ", ", how[zero], ": a rank keeps ",
-                                  groupDigits(bytes.kept(zero, ranks)), " bytes of states in place of ",
+                                  groupDigits(bytes.kept(zero, ranks)), " bytes of states and sums of gradients in place of ",
                                   groupDigits(bytes.kept(now, ranks)), ", and moves ",
                                   groupDigits(bytes.moved(zero, microBatches)), " a step in place of ",
                                   groupDigits(bytes.moved(now, microBatches)))}});

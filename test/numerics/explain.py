@@ -106,6 +106,8 @@ def stages_of_zero(folder, model, *flags):
         plan = inspect(program)
         memory = plan["memory"][0]
         kept[zero] = sum(memory.get(part, 0) for part in ("weights", "masters", "gradients", "optimizer"))
+        if zero < 2:  # later stages have parts on their way of a layer or two alone
+            kept[zero] += memory["communication"]
         large = [c for c in plan["collectives"] if c["axes"] == ["dp"] and c["bytes"] > 64]
         moved[zero] = sum(c["bytes"] * c["per_step"] for c in large)
         padding[zero] = 2 * 64 * sum(c["per_step"] for c in large)  # up to 64 bytes of each rank a bucket
