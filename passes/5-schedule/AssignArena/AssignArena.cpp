@@ -45,7 +45,7 @@ private:
   std::vector<Scratch> collectScratch();
   void sortScratch();
   int64_t placeLagging(int64_t at);
-  bool slotsEndInside() const;
+  bool slotsEndBeforeUpdate() const;
   bool interfere(const Scratch &a, const Scratch &b) const;
   int64_t pack(std::vector<Scratch *> &list, int64_t at, std::vector<Scratch *> &placed) const;
   bool isOfUpdate(const Scratch &scratch) const;
@@ -214,13 +214,15 @@ int64_t StageArena::placeLagging(int64_t at) {
   return at;
 }
 
-// Returns whether all touches of slots have ended when stream 0 leaves their procedure.
-bool StageArena::slotsEndInside() const {
+// Returns whether nothing touches slots any more when the update begins: it does not itself, and all
+// touches have ended when stream 0 leaves their procedure.
+bool StageArena::slotsEndBeforeUpdate() const {
   for (auto [given, order] : llvm::zip(procedures, orders)) {
     plan::ProcedureOp procedure = given;
     for (auto [position, op] : llvm::enumerate(procedure.getBody().front()))
       for (Value operand : op.getOperands())
-        if (rootOf(operand).first.getSpace() == plan::Space::slot && !order.isInside(position))
+        if (rootOf(operand).first.getSpace() == plan::Space::slot &&
+            (!order.isInside(position) || procedure.getKind() == plan::ProcedureKind::update))
           return false;
   }
   return true;
@@ -242,7 +244,7 @@ LogicalResult StageArena::run() {
   int64_t end = pack(shared, sums, placed);
   // The update begins when all slots are free and the sums of gradients have been scattered, so its
   // own buffers may lie over them.
-  end = std::max(end, pack(ofUpdate, slotsEndInside() ? lags : pools, placed));
+  end = std::max(end, pack(ofUpdate, slotsEndBeforeUpdate() ? lags : pools, placed));
   for (Scratch &buffer : scratch)
     buffer.root.setOffset(buffer.offset);
   // Every root has an offset by now, unless it is a scratch buffer that no instruction uses.
