@@ -127,7 +127,7 @@ static std::vector<std::string> notesOf(Config &config, const CompileOptions &op
     notes.push_back("dropout is not built yet: trains without (" + joined(rates) + ")");
   if (!unusedQuantization.empty())
     notes.push_back("\"quantization_config\" (" + unusedQuantization +
-                    ") is not used: no weights are read, all are float32");
+                    ") is not used: no weights are read, all are drawn");
   return notes;
 }
 

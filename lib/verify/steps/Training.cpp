@@ -132,6 +132,17 @@ TensorError resultDistance(const NamedTensors &got, const NamedTensors &expected
   return worstOf(got, expected, [](double a, double b) { return std::hypot(a, b); });
 }
 
+TensorError resultWithoutNumbers(const NamedTensors &results) {
+  TensorError lost{"all outputs", 0};
+  for (const auto &[name, tensor] : results) {
+    bool isLost = tensor.size() > 0 && std::none_of(tensor.data.begin(), tensor.data.end(),
+                                                    [](double x) { return std::isfinite(x); });
+    if (isLost && lost.value++ == 0)
+      lost.name = name;
+  }
+  return lost;
+}
+
 double lossError(const std::vector<double> &got, const std::vector<double> &expected) {
   if (got.size() != expected.size())
     return kInfinite;

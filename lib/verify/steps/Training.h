@@ -71,6 +71,8 @@ TensorError vectorError(const NamedTensors &got, const NamedTensors &expected);
 TensorError resultError(const NamedTensors &got, const NamedTensors &expected);
 // Returns the worst result's |r - r*| / |r*| in L2 norms.
 TensorError resultDistance(const NamedTensors &got, const NamedTensors &expected);
+// Counts the results of which no element is finite, and names the first.
+TensorError resultWithoutNumbers(const NamedTensors &results);
 
 // Returns the largest relative error of the losses, or infinity if their numbers differ.
 double lossError(const std::vector<double> &got, const std::vector<double> &expected);
