@@ -78,6 +78,13 @@ private:
                           /*stacked=*/true, FusedLoc::get(func.getContext(), locations));
   }
 
+  // Moves a constant before the first layer: a model may define each where it uses it.
+  void hoist(Value value) {
+    if (auto constant = value.getDefiningOp<ConstantOp>();
+        constant && constant->getBlock() == at(0, 0)->getBlock() && at(0, 0)->isBeforeInBlock(constant))
+      constant->moveBefore(at(0, 0));
+  }
+
   // Concatenates the values of all groups along a new leading dim.
   Value gather(ArrayRef<Value> values) {
     OpBuilder builder(at(0, 0));
@@ -86,6 +93,7 @@ private:
     for (Value value : values) {
       SmallVector<int64_t> shape{1};
       llvm::append_range(shape, shapeOf(value));
+      hoist(value);
       rows.push_back(build.reshape(value, shape));
     }
     return build.concat(rows, 0);
@@ -127,6 +135,8 @@ private:
       for (const Layers::Operand &operand : operands)
         if (operand.kind == Layers::Operand::Captured)
           captured.insert(layers.captured[operand.index]);
+    for (Value value : captured)
+      hoist(value);
 
     // Insert before the first layer, where everything that it takes is defined.
     OpBuilder builder(at(0, 0));

@@ -164,3 +164,19 @@ func.func @projections(%x: tensor<2x4xf32> {graph.input = "x"}, %w0: tensor<4x4x
   %6 = graph.concat %1, %3, %5 {dim = 1} : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x12xf32>
   return %6 : tensor<2x12xf32>
 }
+
+// -----
+
+// Each layer has a table of its own, defined where it is used: tables are stacked before the layers.
+// CHECK: func.func @tables(
+// CHECK-DAG: graph.constant dense<{{\[\[}}1.0
+// CHECK-DAG: graph.constant dense<{{\[\[}}2.0
+// CHECK: %[[T:.*]] = graph.concat
+// CHECK: graph.repeat 2 carried({{.*}}) stacked(%[[T]] :
+func.func @tables(%x: tensor<2x4xf32> {graph.input = "x"}) -> tensor<2x4xf32> {
+  %t0 = graph.constant dense<[[1.0, 1.5, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]> : tensor<4x4xf32>
+  %0 = graph.matmul "sd,de->se" %x, %t0 : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %t1 = graph.constant dense<[[2.0, 2.5, 2.0, 2.0], [2.0, 2.0, 2.0, 2.0], [2.0, 2.0, 2.0, 2.0], [2.0, 2.0, 2.0, 2.0]]> : tensor<4x4xf32>
+  %1 = graph.matmul "sd,de->se" %0, %t1 : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}
