@@ -65,11 +65,13 @@ class Ours:
         config.write_text(json.dumps(work.config()))
         llmc = pathlib.Path(binaries).resolve() / "llmc"
         if mode == "infer":
-            choices = ["--infer", "--precision", "fp32", "--mesh", "1", "--dim", f"batch={work.rows}", "--dim", f"sequence={work.tokens}"]
+            choices = ["--infer", "--mesh", "1", "--dim", f"batch={work.rows}", "--dim", f"sequence={work.tokens}"]
         else:
             dp, tp = (2, 2) if mode == "ranks" else (dp, 1)
             choices = ["--train", "--mesh", f"{dp}x{tp}", "--seq", str(work.tokens), "--micro-batch", str(work.rows // dp),
                        "--global-batch", str(work.rows)]
+        if "--precision" not in flags:
+            flags = ("--precision", "fp32", *flags)
         subprocess.run([llmc, "compile", config, "-o", self.out, *choices, *flags], check=True, stdout=subprocess.DEVNULL)
 
     def run(self, iterations, warm=2):
