@@ -24,11 +24,6 @@ std::string modelFile(const std::string &model);
 mlir::OwningOpRef<mlir::ModuleOp> readModel(mlir::MLIRContext &context,
                                             const CompileOptions &options);
 
-// Returns the type that an inference without --precision computes in: that in which most elements of
-// the weights are stored, or, where no file holds them as floats (they are drawn, or quantised),
-// `dtype` of config.json. Returns none for float32 and where nothing is said.
-std::optional<Precision> storedPrecision(mlir::ModuleOp module);
-
 // Runs the phases after `from` up to and including `to` on the module, after recording mesh and
 // options in it. With a dump folder, writes dumpPath() after each phase. Fails after diagnostics;
 // `failedIn` is then the phase that failed, unchanged if the options were invalid.

@@ -4,6 +4,7 @@
 #include "dialects/parallel/Annotations.h"
 #include "lib/pipeline/Dump.h"
 #include "lib/pipeline/Pipeline.h"
+#include "lib/pipeline/StoredPrecision.h"
 #include "lib/support/Counted.h"
 #include "lib/verify/PhaseBoundaries.h"
 #include "lib/verify/subject/ProgressPhase.h"

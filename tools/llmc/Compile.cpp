@@ -6,6 +6,7 @@
 
 #include "lib/pipeline/Dump.h"
 #include "lib/pipeline/Pipeline.h"
+#include "lib/pipeline/StoredPrecision.h"
 #include "lib/planfile/Check.h"
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Precision.h"
