@@ -12,8 +12,8 @@
 // An accumulator takes partial sums at almost no cost: it is reduced once per step.
 #include "passes/4-partition/SinkReductions/Frontier.h"
 
+#include "lib/support/MinCut.h"
 #include "llvm/ADT/MapVector.h"
-#include "passes/4-partition/SinkReductions/MinCut.h"
 #include "passes/4-partition/SinkReductions/SinkReductions.h"
 
 using namespace mlir;
@@ -21,6 +21,7 @@ using namespace llmc;
 using namespace llmc::parallel;
 using graph::AddOp;
 using graph::ReduceKind;
+using support::MinCut;
 
 namespace {
 // Weighs elements first, then reductions, then accumulators and values kept in both forms.
@@ -58,7 +59,7 @@ private:
   void addReshard(ReshardOp op);
   void addSum(AddOp root);
   void addUses(Value value, unsigned node);
-  Frontier read(const llvm::BitVector &side);
+  Frontier read(const std::vector<bool> &side);
 
   unsigned addPart(Operation *op, ArrayRef<unsigned> operands, bool isAccumulator = false) {
     unsigned node = cut.addNode();
@@ -178,7 +179,7 @@ void Finder::addUses(Value value, unsigned node) {
   }
 }
 
-Frontier Finder::read(const llvm::BitVector &side) {
+Frontier Finder::read(const std::vector<bool> &side) {
   Frontier frontier;
   for (Operation &op : block) {
     auto it = parts.find(rootOf.lookup_or(&op, &op));

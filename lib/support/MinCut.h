@@ -1,13 +1,11 @@
-// Computes minimum cuts of directed graphs. Test: test/passes/4-partition/MinCutTest.cpp.
-#ifndef LLMC_PASSES_PARTITION_SINKREDUCTIONS_MINCUT_H
-#define LLMC_PASSES_PARTITION_SINKREDUCTIONS_MINCUT_H
+// Computes minimum cuts of directed graphs. Test: test/runtime/MinCutTest.cpp.
+#ifndef LLMC_LIB_SUPPORT_MINCUT_H
+#define LLMC_LIB_SUPPORT_MINCUT_H
 
-#include "llvm/ADT/BitVector.h"
-#include "llvm/ADT/SmallVector.h"
 #include <cstdint>
 #include <vector>
 
-namespace llmc {
+namespace llmc::support {
 
 // Separates a source from a target at minimum cost, by Dinic's algorithm.
 class MinCut {
@@ -23,7 +21,7 @@ public:
   void addEdge(unsigned from, unsigned to, int64_t cost);
   // Returns the nodes on the source's side of a minimum cut; of several such cuts, the largest
   // side. Consumes the costs, so it may run once.
-  llvm::BitVector solve();
+  std::vector<bool> solve();
 
 private:
   struct Edge {
@@ -35,10 +33,10 @@ private:
   bool advance(std::vector<unsigned> &path);
 
   std::vector<Edge> edges;
-  std::vector<llvm::SmallVector<unsigned, 4>> edgesOf; // of a node
+  std::vector<std::vector<unsigned>> edgesOf; // of a node
   std::vector<unsigned> level, next;                   // of a node: BFS distance, next edge
 };
 
-} // namespace llmc
+} // namespace llmc::support
 
-#endif // LLMC_PASSES_PARTITION_SINKREDUCTIONS_MINCUT_H
+#endif // LLMC_LIB_SUPPORT_MINCUT_H

@@ -1,9 +1,9 @@
 // Implements Dinic's algorithm: saturates all shortest augmenting paths, one length at a time.
-#include "passes/4-partition/SinkReductions/MinCut.h"
+#include "lib/support/MinCut.h"
 
 #include <algorithm>
 
-using namespace llmc;
+using namespace llmc::support;
 
 unsigned MinCut::addNode() {
   edgesOf.emplace_back();
@@ -68,17 +68,17 @@ void MinCut::saturate() {
   }
 }
 
-llvm::BitVector MinCut::solve() {
+std::vector<bool> MinCut::solve() {
   while (findLevels())
     saturate();
   // The target's side has only the nodes that still reach the target.
-  llvm::BitVector side(edgesOf.size(), true);
-  side.reset(kTarget);
+  std::vector<bool> side(edgesOf.size(), true);
+  side[kTarget] = false;
   std::vector<unsigned> queue = {kTarget};
   for (size_t i = 0; i < queue.size(); ++i)
     for (unsigned e : edgesOf[queue[i]])
       if (unsigned from = edges[e].to; edges[e ^ 1].left > 0 && side[from]) {
-        side.reset(from);
+        side[from] = false;
         queue.push_back(from);
       }
   return side;

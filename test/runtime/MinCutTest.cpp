@@ -1,10 +1,10 @@
 // A cheapest cut costs what the cheapest of all subsets does; of several it is the largest.
-#include "passes/4-partition/SinkReductions/MinCut.h"
+#include "lib/support/MinCut.h"
 
 #include <gtest/gtest.h>
 #include <random>
 
-using namespace llmc;
+using llmc::support::MinCut;
 
 namespace {
 
@@ -51,9 +51,9 @@ TEST(MinCut, ACutIsACheapestOneAndAsLateAsCanBe) {
       cut.addEdge(edge.from, edge.to, edge.cost);
     }
     unsigned side = 0;
-    llvm::BitVector got = cut.solve();
-    for (unsigned i : got.set_bits())
-      side |= 1u << i;
+    std::vector<bool> got = cut.solve();
+    for (unsigned i = 0; i < got.size(); ++i)
+      side |= unsigned(got[i]) << i;
     EXPECT_TRUE(side == bruteForce(edges, nodes));
   }
 }
@@ -66,6 +66,6 @@ TEST(MinCut, ALongChainIsCutAtItsLastNarrowestPlace) {
     cut.addEdge(chain[i], chain[i + 1], i % 1000 == 7 ? 1 : 2);
   }
   cut.addEdge(chain.back(), MinCut::kTarget, MinCut::kUncuttable);
-  llvm::BitVector side = cut.solve();
+  std::vector<bool> side = cut.solve();
   EXPECT_TRUE(side[chain[199007]] && !side[chain[199008]]);
 }
