@@ -59,6 +59,8 @@ static void describeParts(Operation *sum, const Bucket &bucket) {
   NamedAttrList fields(origin);
   fields.set("tensors", ArrayAttr::get(context, describeTensor(type, {}, withUnreduced(needed, summed),
                                                                needed)));
+  // Names the tactic of these axes: the one that the sum was made for may have been reduced before.
+  fields.set("tactic", StringAttr::get(context, getTactic(sum->getParentOfType<ModuleOp>(), summed.front())));
   sum->setAttr(kOrigin, fields.getDictionary(context));
 }
 

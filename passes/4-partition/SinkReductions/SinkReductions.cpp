@@ -25,12 +25,17 @@ Axes llmc::getReducedAxes(ReshardOp op) {
   return axes;
 }
 
-ReshardOp llmc::getPureSum(Value value) {
+ReshardOp llmc::getSum(Value value) {
   auto reshard = value.getDefiningOp<ReshardOp>();
-  if (!reshard || !value.hasOneUse() || reshard.getFrom().getDims() != reshard.getTo().getDims() ||
-      reshard.getFrom().getKind() != ReduceKind::sum || getReducedAxes(reshard).empty())
+  if (!reshard || !value.hasOneUse() || reshard.getFrom().getKind() != ReduceKind::sum ||
+      getReducedAxes(reshard).empty())
     return {};
   return reshard;
+}
+
+ReshardOp llmc::getPureSum(Value value) {
+  ReshardOp reshard = getSum(value);
+  return reshard && reshard.getFrom().getDims() == reshard.getTo().getDims() ? reshard : ReshardOp();
 }
 
 void llmc::copyMarks(Operation *from, Operation *to) {

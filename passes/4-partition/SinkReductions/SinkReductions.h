@@ -8,7 +8,10 @@
 
 namespace llmc {
 
-// Returns the reshard that defines `value` if it only sums over axes and has one use; else null.
+// Returns the reshard that defines `value` if it sums over axes and has one use; else null. It may
+// also cut the value, over axes of the sum or others.
+parallel::ReshardOp getSum(mlir::Value value);
+// Returns the same if it only sums.
 parallel::ReshardOp getPureSum(mlir::Value value);
 // Returns the axes that a reshard reduces.
 parallel::Axes getReducedAxes(parallel::ReshardOp op);

@@ -52,16 +52,17 @@ static Value addAll(OpBuilder &builder, AddOp like, ArrayRef<Value> values, Shar
   return sum;
 }
 
-// Returns the terms of a sum that are reduced over the same axes as the first reduced term.
+// Returns the terms of a sum that are reduced like the first reduced term: over the same axes, and
+// cut alike.
 static SmallVector<Value> partialTerms(const SumOfTerms &sum, AddOp root) {
   SmallVector<Value> partial;
   for (OpOperand *term : sum.terms) {
     Value leaf = term->get();
-    ReshardOp reshard = getPureSum(leaf);
+    ReshardOp reshard = getSum(leaf);
     if (!reshard || !sameMarks(reshard, root) || leaf.getType() != root.getType())
       continue;
-    if (partial.empty() ||
-        cast<ReshardOp>(partial[0].getDefiningOp()).getFrom() == reshard.getFrom())
+    auto first = partial.empty() ? reshard : cast<ReshardOp>(partial[0].getDefiningOp());
+    if (first.getFrom() == reshard.getFrom() && first.getTo() == reshard.getTo())
       partial.push_back(leaf);
   }
   return partial;

@@ -46,6 +46,25 @@ func.func @three(%r: tensor<8x8xf32>, %q: tensor<8x8xf32> {parallel.sharding = #
   return %5 : tensor<8x8xf32>
 }
 
+// The same where the sum is cut as well, as behind a row cut whose sequence is shared out: one
+// reshard reduces and cuts. A term that is cut otherwise keeps its own.
+// CHECK-LABEL: func.func @scattered
+func.func @scattered(%r: tensor<8x8xf32> {parallel.sharding = #rows}, %q: tensor<8x8xf32> {parallel.sharding = #partial}, %k: tensor<8x8xf32> {parallel.sharding = #partial},
+                     %v: tensor<8x8xf32> {parallel.sharding = #partial}) -> tensor<8x8xf32> {
+  %0 = parallel.reshard %q from #partial to #rows {parallel.origin = #why} : tensor<8x8xf32>
+  %1 = parallel.reshard %k from #partial to #rows {parallel.origin = #why} : tensor<8x8xf32>
+  %2 = parallel.reshard %v from #partial to #columns {parallel.origin = #why} : tensor<8x8xf32>
+  // CHECK-NEXT: parallel.reshard %arg3 from <[{}, {}], unreduced = {"tp": sum}> to <[{}, {"tp"}]>
+  // CHECK-NEXT: %[[A:.*]] = graph.add %arg1, %arg2 {parallel.in = [#parallel.sharding<[{}, {}], unreduced = {"tp": sum}>
+  // CHECK-NEXT: parallel.reshard %[[A]] from <[{}, {}], unreduced = {"tp": sum}> to <[{"tp"}, {}]>
+  // CHECK-NOT: parallel.reshard
+  // CHECK: return
+  %3 = graph.add %0, %r {parallel.in = [#rows, #rows], parallel.out = [#rows]} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %4 = graph.add %3, %1 {parallel.in = [#rows, #rows], parallel.out = [#rows]} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %5 = graph.add %4, %2 {parallel.in = [#rows, #rows], parallel.out = [#rows]} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %5 : tensor<8x8xf32>
+}
+
 // Two branches with biases, and the residual: one reduction, biases behind it.
 // CHECK-LABEL: func.func @biases
 func.func @biases(%x: tensor<4x8xf32> {parallel.sharding = #partial}, %y: tensor<4x8xf32> {parallel.sharding = #partial},
