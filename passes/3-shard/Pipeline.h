@@ -8,6 +8,7 @@ namespace llmc {
 
 struct ShardOptions {
   int zero = 0; // stage of ZeRO
+  bool sequenceParallel = false; // cuts the sequence over tp between products
 };
 
 // Builds phase 3, which annotates @micro and @update for the module's `parallel.mesh`.

@@ -170,15 +170,23 @@ bool AxisPropagation::isExpressible(Operation *op, unsigned factor) const {
   return true;
 }
 
-// Returns whether an earlier tactic has cut a factor of the op over the axis.
 bool AxisPropagation::usesAxis(Operation *op, StringAttr which) const {
   return llvm::any_of(earlier.find(op)->second,
                       [&](const Axes &axes) { return llvm::is_contained(axes, which); });
 }
 
+// Returns whether the factor is in a dimension of a result that must stay whole.
+bool AxisPropagation::cutsPinned(Operation *op, unsigned factor) const {
+  for (auto [result, tensor] : llvm::zip(op->getResults(), ruleOf(op).results))
+    for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
+      if (llvm::is_contained(tensor[d], factor) && isPinned(result, d))
+        return true;
+  return false;
+}
+
 // Gives the axis to one factor of the op if one of its operands or results is cut.
 void AxisPropagation::visit(Operation *op) {
-  if (!rules.count(op) || usesAxis(op, axis))
+  if (!rules.count(op) || excluded.contains(op) || usesAxis(op, axis))
     return;
   if (factors.count(op))
     return spread(op, factors[op]);
@@ -188,7 +196,7 @@ void AxisPropagation::visit(Operation *op) {
     if (dim < 0 || factors.count(op))
       return;
     int64_t factor = factorFor(op, tensor, dim, value);
-    if (factor < 0 || !isExpressible(op, factor))
+    if (factor < 0 || !isExpressible(op, factor) || cutsPinned(op, factor))
       return;
     factors[op] = factor;
     seeds[op] = currentSeed;
@@ -240,6 +248,11 @@ void AxisPropagation::pin(Value value, int64_t dim) {
   pinTied(value, dim);
 }
 
+void AxisPropagation::exclude(Operation *op) {
+  requests.push_back({Request::Exclude, {}, 0, "", "", op});
+  excluded.insert(op);
+}
+
 void AxisPropagation::pinTied(Value value, int64_t dim) {
   if (!pinned.insert({value, dim}).second)
     return;
@@ -288,7 +301,9 @@ void AxisPropagation::setOrigin(Operation *op, unsigned factor) {
   SmallVector<NamedAttribute> entries;
   if (auto before = op->getAttrOfType<DictionaryAttr>(kOrigin))
     entries.append(before.begin(), before.end());
-  StringRef rule = options.tactic == "data" ? StringRef("rows") : describe(op, ruleOf(op), factor);
+  StringRef rule = options.tactic == "data"       ? StringRef("rows")
+                   : options.tactic == "sequence" ? StringRef("sequence")
+                                                  : describe(op, ruleOf(op), factor);
   entries.push_back(b.getNamedAttr(
       axis, b.getDictionaryAttr({b.getNamedAttr("tactic", b.getStringAttr(seeds[op].tactic)),
                                  b.getNamedAttr("rule", b.getStringAttr(rule)),
@@ -354,6 +369,8 @@ void AxisPropagation::write() {
   for (const Request &request : requests) {
     if (request.kind == Request::Cut)
       next->cut(request.value, request.dim, request.seed, request.tactic);
+    else if (request.kind == Request::Exclude)
+      next->exclude(request.op);
     else if (request.kind == Request::Pin)
       next->pin(request.value, request.dim);
     else

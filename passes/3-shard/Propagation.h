@@ -32,6 +32,8 @@ public:
   int64_t dimOf(mlir::Value value) const;
   // Returns the factor of `op` that the axis cuts, or -1.
   int64_t factorOf(mlir::Operation *op) const;
+  // Returns whether an earlier tactic has cut a factor of the op over an axis.
+  bool usesAxis(mlir::Operation *op, mlir::StringAttr which) const;
   // Returns the factor of `op` that takes the axis if the axis cuts `dim` of `value`, an operand or
   // result with the factors `dims`; -1 if none can.
   int64_t factorFor(mlir::Operation *op, const graph::TensorFactors &dims, int64_t dim,
@@ -43,8 +45,11 @@ public:
   void cut(mlir::Value value, int64_t dim, llvm::StringRef seed, llvm::StringRef tactic = "");
   // Returns the seed of the cut by which the axis reached `value`; empty if it did not.
   llvm::StringRef seedOf(mlir::Value value) const;
-  // Forbids every later cut of `dim` of `value`, and of the values that are tied to it.
+  // Forbids every later cut of `dim` of `value`, and of the values that are tied to it: an op that
+  // makes one of them is not cut along it.
   void pin(mlir::Value value, int64_t dim);
+  // Forbids every later cut of `op`.
+  void exclude(mlir::Operation *op);
   bool isPinned(mlir::Value value, int64_t dim) const { return pinned.contains({value, dim}); }
   // Allows cuts of `dim` that do not divide its size: PadDims makes it grow.
   void allowPadding(mlir::Value value, int64_t dim);
@@ -57,16 +62,17 @@ public:
   unsigned reportConflicts();
 
 private:
-  // Records one call of cut(), pin() or allowPadding(), which the next axis of the product repeats.
+  // Records one call of cut(), pin(), exclude() or allowPadding(), which the next axis of the product
+  // repeats.
   struct Request {
-    enum Kind { Cut, Pin, Pad } kind;
+    enum Kind { Cut, Pin, Pad, Exclude } kind;
     mlir::Value value;
     int64_t dim;
     std::string seed, tactic;
+    mlir::Operation *op = nullptr;
   };
   void writeOwn();
   void recordTactic();
-  bool usesAxis(mlir::Operation *op, mlir::StringAttr which) const;
   bool reaches(mlir::Operation *op, mlir::Value operand) const;
   parallel::Axes withProduct(parallel::Axes axes, mlir::Operation *op) const;
   void pinTied(mlir::Value value, int64_t dim);
@@ -74,6 +80,7 @@ private:
   void buildTies();
   void assign(mlir::Value value, int64_t dim);
   bool isExpressible(mlir::Operation *op, unsigned factor) const;
+  bool cutsPinned(mlir::Operation *op, unsigned factor) const;
   void visit(mlir::Operation *op);
   void spread(mlir::Operation *op, unsigned factor);
   parallel::ShardingAttr shardingOf(mlir::Value value) const;
@@ -97,6 +104,7 @@ private:
   llvm::DenseMap<mlir::Operation *, parallel::FactorAxes> earlier;
   llvm::DenseMap<mlir::Value, int64_t> dims;
   llvm::DenseMap<mlir::Operation *, int64_t> factors;
+  llvm::DenseSet<mlir::Operation *> excluded;
   llvm::DenseMap<mlir::Operation *, Seed> seeds;
   llvm::DenseMap<mlir::Value, std::string> valueSeeds;
   // Maps a value to its tied values: dim d of a tied value is dim d + shift of the key.
