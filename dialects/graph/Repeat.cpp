@@ -163,6 +163,43 @@ std::pair<RepeatOp, Value> addStackedResult(OpBuilder &builder, RepeatOp op, Val
   return {repeat, repeat.getStackedResults().back()};
 }
 
+RepeatOp dropUnusedResults(OpBuilder &builder, RepeatOp op) {
+  unsigned carried = op.getCarried().size();
+  llvm::BitVector unused(op->getNumResults());
+  SmallVector<Type> types;
+  for (OpResult result : op.getStackedResults())
+    if (result.use_empty())
+      unused.set(result.getResultNumber());
+    else
+      types.push_back(result.getType());
+  if (unused.none())
+    return op;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(op);
+  RepeatOp repeat = createLike(builder, op, op.getCount(), op.getReverse(), op.getCarried(),
+                               op.getStacked(), types);
+  repeat.getBody().takeBody(op.getBody());
+  repeat.getBlock().getTerminator()->eraseOperands(unused);
+  for (unsigned i = 0, next = 0; i < op->getNumResults(); ++i)
+    if (i < carried || !unused[i])
+      op->getResult(i).replaceAllUsesWith(repeat->getResult(next++));
+  op->erase();
+  return repeat;
+}
+
+void dropUnusedOperands(RepeatOp op) {
+  unsigned carried = op.getCarried().size(), stacked = op.getStacked().size();
+  for (unsigned i = op->getNumOperands(); i-- > carried;) {
+    if (!op.getBlock().getArgument(i).use_empty())
+      continue;
+    if (i < carried + stacked)
+      op.getStackedMutable().erase(i - carried);
+    else
+      op.getCapturedMutable().erase(i - carried - stacked);
+    op.getBlock().eraseArgument(i);
+  }
+}
+
 int64_t layersInBody(RepeatOp op) {
   int64_t attentions = 0;
   op.walk([&](AttentionOp) { ++attentions; });

@@ -32,6 +32,12 @@ RepeatOp reverseRepeat(mlir::OpBuilder &builder, RepeatOp op);
 std::pair<RepeatOp, mlir::Value> addStackedResult(mlir::OpBuilder &builder, RepeatOp op,
                                                   mlir::Value value);
 
+// Drops the stacked results that nothing reads. Returns the repeat that replaces `op`, or `op` if all
+// are read.
+RepeatOp dropUnusedResults(mlir::OpBuilder &builder, RepeatOp op);
+// Drops the stacked and captured operands that the body does not read.
+void dropUnusedOperands(RepeatOp op);
+
 // Counts the layers of the model in one iteration of the body: its attentions, at least 1.
 int64_t layersInBody(RepeatOp op);
 

@@ -6,6 +6,11 @@
 namespace llmc {
 
 void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options) {
+  // Forward and backward of a stage are a pair of functions whose layers are still folded: what the
+  // one keeps for the other is decided once for all layers, before kernels hide what ops compute.
+  RecomputeOptions recompute;
+  recompute.mode = options.recompute;
+  pm.addPass(createRecompute(recompute));
   // Stages are separate functions on local types, and layers are still folded, so kernels are found
   // once for all layers.
   pm.addPass(createFuseKernels());

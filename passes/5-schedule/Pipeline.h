@@ -10,6 +10,7 @@ namespace llmc {
 struct ScheduleOptions {
   std::string schedule = "1f1b"; // or "gpipe"
   int64_t microBatches = 1;      // of a step
+  std::string recompute = "none"; // or "selective", "full"
   int64_t gatherAhead = 1;       // layers whose weights are gathered before their turn
 };
 

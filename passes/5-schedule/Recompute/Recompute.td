@@ -1,0 +1,29 @@
+def Recompute : Pass<"llmc-recompute", "::mlir::ModuleOp"> {
+  let summary = "lets backward compute again what forward would have to keep";
+  let description = [{
+    Needs: @forward_K and @backward_K on local types, with layers still folded (phase 4).
+    Gives: fewer residuals: what is no longer kept is computed again in the backward, before its
+      first reader, from what is kept, from parameters and from inputs. Of a layer and of the ops
+      around the layers the values are kept that take the fewest bytes together: a minimum cut
+      between what cannot be computed again and what backward reads; of equal ones the latest, so
+      that the least is computed again.
+      `selective` computes again elementwise ops, norms, movement and products of two activations;
+      never a product with a weight, fused attention, a collective or what depends on one alone
+      (Korthikanti et al., 2022, section 5). `full` computes all of a layer again from its input,
+      collectives too; dead parts of it are left out, and an op that backward has anyway (a gather
+      of the sequence for the gradient of a weight, a gather of weights) is not done twice. Around
+      the layers it is `selective`. `none` changes nothing.
+      `plan.recomputed` lists, on the module, each value that is computed again, what that costs and
+      what it saves.
+    Keeps: all values, bit for bit.
+    Errors: an unknown mode.
+    Example: test/passes/5-schedule/recompute.mlir
+  }];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"none\"", "none, selective or full">,
+  ];
+  let statistics = [
+    Statistic<"numRedone", "redone values", "residuals that backward computes again">,
+  ];
+  let dependentDialects = ["::llmc::graph::GraphDialect", "::llmc::parallel::ParallelDialect"];
+}

@@ -1,0 +1,62 @@
+// Pairs the forward and the backward of a stage, and what the one keeps for the other. Test:
+// test/passes/5-schedule/recompute.mlir.
+#ifndef LLMC_PASSES_SCHEDULE_RECOMPUTE_STAGEPAIR_H
+#define LLMC_PASSES_SCHEDULE_RECOMPUTE_STAGEPAIR_H
+
+#include "dialects/parallel/Annotations.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace llmc {
+
+// Names where the backward has a value of the forward from, if nothing keeps it.
+enum class Source {
+  None,  // it does not have it
+  State, // from states alone: it has it, whatever it takes to make it
+  Input, // from what every procedure of a micro-batch is fed
+};
+
+// Represents a block of the forward and the block of the backward that computes its gradients: the
+// bodies of two repeats, or of the two functions.
+struct BlockPair {
+  mlir::Block *forward, *backward;
+  graph::RepeatOp forwardRepeat, backwardRepeat; // null for functions
+  // Maps what is kept of the forward block to the arguments of the backward block that hold it.
+  llvm::MapVector<mlir::Value, llvm::SmallVector<mlir::BlockArgument, 1>> kept;
+
+  // Counts how often a kept value is kept for one micro-batch: the layers.
+  int64_t layers() const {
+    return forwardRepeat ? int64_t(graph::RepeatOp(forwardRepeat).getCount()) : 1;
+  }
+};
+
+// Edits the residuals of one chunk of layers of a stage. Repeats may be
+// replaced by keep() and clean(), so that a BlockPair is good until another one is changed.
+class StagePair {
+public:
+  StagePair(mlir::func::FuncOp forward, mlir::func::FuncOp backward)
+      : forward(forward), backward(backward) {}
+
+  // Returns the pairs of blocks: the functions', then those of layers in the order of the forward.
+  llvm::SmallVector<BlockPair, 2> pairs();
+  // Keeps a value of the forward block for the backward. Returns the argument that holds it.
+  mlir::BlockArgument keep(BlockPair &pair, mlir::Value value);
+  // Returns, in the backward block, the value that an argument of the forward block has there
+  // without being kept: a state or an input, or a slice of one. Null if there is none.
+  mlir::Value import(BlockPair &pair, mlir::BlockArgument arg);
+  // Returns what import() finds. Changes nothing.
+  Source sourceOf(const BlockPair &pair, mlir::BlockArgument arg) const;
+  // Drops what the backward does not read, and what the forward computes for that alone.
+  void clean();
+
+  mlir::func::FuncOp forward, backward;
+
+private:
+  Source sourceOfTop(mlir::Value value) const;
+  mlir::Value importTop(mlir::Value value);
+
+  llvm::DenseMap<mlir::Value, mlir::Value> imported; // from the forward function
+};
+
+} // namespace llmc
+
+#endif // LLMC_PASSES_SCHEDULE_RECOMPUTE_STAGEPAIR_H
