@@ -24,6 +24,8 @@ class Progress;
 } // namespace support
 
 enum class Schedule { GPipe, OneFOneB };
+// Selects what backward computes again in place of reading what forward kept.
+enum class Recompute { None, Selective, Full };
 enum class Optimizer { Sgd, AdamW };
 // Selects what counts as one parameter. Auto: an equal embedding and head are one; of vectors that
 // several nodes of a file use, each use is one. Off: head and embedding are two. Exact: as Auto,
@@ -35,6 +37,10 @@ enum class Precision { Fp32, Bf16, Fp16 };
 
 constexpr const char *nameOf(Precision precision) {
   return precision == Precision::Fp32 ? "fp32" : precision == Precision::Bf16 ? "bf16" : "fp16";
+}
+
+constexpr const char *nameOf(Recompute recompute) {
+  return recompute == Recompute::None ? "none" : recompute == Recompute::Full ? "full" : "selective";
 }
 
 constexpr const char *nameOf(Tie tie) {
@@ -69,6 +75,10 @@ struct CompileOptions : planfile::MeshSizes {
   std::optional<bool> skipNonfinite;
   // Gives the stage of ZeRO, 0 to 3; without a value 1.
   std::optional<int> zero;
+  // Cuts the sequence over the tensor-parallel ranks between products; without a value where these
+  // divide it.
+  std::optional<bool> sequenceParallel;
+  Recompute recompute = Recompute::None;
   int64_t gatherAhead = 1; // layers whose weights stage 3 gathers before their turn
   std::string weights; // "": those of the model; "random"; file or folder
 
@@ -97,6 +107,11 @@ struct CompileOptions : planfile::MeshSizes {
   bool skipsNonfinite() const { return skipNonfinite.value_or(scalesLoss()); }
   // Returns the stage of ZeRO; 0 where no other rank has the same data-parallel states.
   int zeroStage() const { return infer || dp * cp == 1 ? 0 : zero.value_or(1); }
+
+  // Returns whether rows of `tokens` tokens are cut over the tensor-parallel ranks.
+  bool cutsSequence(int64_t tokens) const {
+    return tp > 1 && tokens % tp == 0 && sequenceParallel.value_or(!infer);
+  }
 
   // Returns the rows of the global view of one micro-batch; of a step; the micro-batches of a step.
   int64_t batchRows() const { return microBatch * dp; }

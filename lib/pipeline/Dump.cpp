@@ -129,6 +129,20 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
       return module.emitError("plan.options has zero from 0 to 3, got ") << stored;
     options.zero = zero.getInt();
   }
+  if (auto sequence = stored.get("sequence_parallel")) {
+    auto value = dyn_cast<StringAttr>(sequence);
+    if (!value || !llvm::is_contained({"on", "off"}, value.getValue()))
+      return module.emitError("plan.options has sequence_parallel on or off, got ") << stored;
+    options.sequenceParallel = value.getValue() == "on";
+  }
+  if (auto recompute = stored.get("recompute")) {
+    auto value = dyn_cast<StringAttr>(recompute);
+    for (Recompute one : {Recompute::None, Recompute::Selective, Recompute::Full})
+      if (value && value.getValue() == nameOf(one))
+        options.recompute = one;
+    if (!value || value.getValue() != nameOf(options.recompute))
+      return module.emitError("plan.options has recompute none, selective or full, got ") << stored;
+  }
   if (auto ahead = stored.getAs<IntegerAttr>("gather_ahead")) {
     if (ahead.getInt() < 0 || ahead.getInt() > CompileOptions::kMostAhead)
       return module.emitError("plan.options has gather_ahead from 0 to ")
@@ -274,6 +288,12 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
   CompileOptions zero = written; // on whose mesh what is asked for has a meaning
   zero.zero = asked.zero;
   compare("--zero", std::to_string(zero.zeroStage()), std::to_string(written.zeroStage()));
+  auto cuts = [&](std::optional<bool> on) {
+    return std::string(on.value_or(*written.sequenceParallel) ? "on" : "off");
+  };
+  if (written.sequenceParallel)
+    compare("--sequence-parallel", cuts(asked.sequenceParallel), cuts({}));
+  compare("--recompute", nameOf(asked.recompute), nameOf(written.recompute));
   compare("--gather-ahead", std::to_string(asked.gatherAhead),
           std::to_string(written.gatherAhead));
   auto reduceOf = [](const CompileOptions &o) { return nameOf(o.reduceDtype.value_or(o.gradDtype)); };

@@ -107,6 +107,13 @@ static void recordInputs(ModuleOp module) {
   module->setAttr(graph::kInputs, b.getArrayAttr(inputs));
 }
 
+// Returns the tokens of a row; 0 if the model does not say.
+static int64_t tokensOf(ModuleOp module) {
+  auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
+  auto tokens = model ? model.getAs<IntegerAttr>("sequence") : IntegerAttr();
+  return tokens ? tokens.getInt() : 0;
+}
+
 // Records in attributes what later phases must know and the IR does not hold: mesh and options.
 // Emits errors and fails if the mesh is invalid.
 static LogicalResult setAttributes(ModuleOp module, const CompileOptions &options) {
@@ -134,6 +141,13 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
     errors.push_back(std::string("--reduce-dtype fp16 does not fit --precision ") + nameOf(precision) +
                      ": sums of gradients exceed fp16 without a loss scale; use --reduce-dtype bf16 or "
                      "--precision fp16");
+  int64_t tokens = tokensOf(module);
+  if (options.tp > 1 && options.sequenceParallel.value_or(false) && !options.cutsSequence(tokens))
+    errors.push_back(support::text(
+        "--sequence-parallel on shares out ", tokens, " tokens of a row over tp = ", options.tp,
+        " ranks, which do not divide them; the nearest valid sizes are --seq ",
+        tokens < options.tp ? std::string() : support::text(tokens / options.tp * options.tp, " and "),
+        (tokens / options.tp + 1) * options.tp, ", or leave it off"));
   for (const std::string &error : errors)
     module.emitError(error);
   if (!errors.empty())
@@ -175,6 +189,10 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
     entries.push_back(entry("reduce_dtype", name(nameOf(*options.reduceDtype))));
   if (int zero = options.zeroStage())
     entries.push_back(entry("zero", b.getI64IntegerAttr(zero)));
+  if (options.tp > 1)
+    entries.push_back(entry("sequence_parallel", name(options.cutsSequence(tokens) ? "on" : "off")));
+  if (options.recompute != Recompute::None)
+    entries.push_back(entry("recompute", name(nameOf(options.recompute))));
   if (options.gatherAhead != 1)
     entries.push_back(entry("gather_ahead", b.getI64IntegerAttr(options.gatherAhead)));
   if (options.lossScale != 0)
@@ -189,7 +207,9 @@ static std::string elementType(Precision precision) {
   return precision == Precision::Bf16 ? "bf16" : precision == Precision::Fp16 ? "f16" : "f32";
 }
 
-static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &options, bool infer) {
+static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &options,
+                       ModuleOp module) {
+  bool infer = parallel::isInference(module);
   switch (phase) {
   case Phase::Import:
     break;
@@ -211,7 +231,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.
-    buildShardPipeline(pm, {options.zeroStage()});
+    buildShardPipeline(pm, {options.zeroStage(), options.cutsSequence(tokensOf(module))});
     break;
   case Phase::Partition:
     // At this one boundary global types become local and collectives appear.
@@ -222,6 +242,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     ScheduleOptions schedule;
     schedule.schedule = options.schedule == Schedule::GPipe ? "gpipe" : "1f1b";
     schedule.microBatches = infer ? 1 : options.microBatches();
+    schedule.recompute = nameOf(options.recompute);
     schedule.gatherAhead = options.gatherAhead;
     buildSchedulePipeline(pm, schedule);
     break;
@@ -259,7 +280,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
       *failedIn = phase;
     PassManager pm(module.getContext());
     pm.enableVerifier(true);
-    buildPhase(pm, phase, options, parallel::isInference(module));
+    buildPhase(pm, phase, options, module);
     if (failed(runPasses(pm, module)))
       return failure();
     if (options.afterPhase)

@@ -39,11 +39,27 @@ static json summaryOf(const PlanIndex &book, const Traffic &t) {
   return j;
 }
 
+// Lists what backward computes again, and what forward keeps for that.
+static json recomputedOf(const PlanIndex &book) {
+  json list = json::array();
+  for (const auto &one : book.program.recomputed) {
+    uint64_t slots = 1;
+    if (one->stage < book.program.stages.size())
+      for (const auto &pool : book.program.stages[one->stage]->pools)
+        if (pool->chunk == one->chunk)
+          slots = pool->slots;
+    list.push_back({{"stage", one->stage}, {"layers", one->layers}, {"slots", slots},
+                    {"node", one->node},   {"op", shortOp(one->op)}, {"ops", one->ops},
+                    {"kept", one->kept},   {"flops", one->flops},    {"bytes", one->bytes}});
+  }
+  return list;
+}
+
 json explainAll(const PlanIndex &book) {
   json collectives = json::array(), sends = json::array();
   for (const Traffic &t : book.traffic)
     (t.isSend ? sends : collectives).push_back(summaryOf(book, t));
-  return {{"what", "traffic"}, {"collectives", collectives}, {"sends", sends}};
+  return {{"what", "traffic"}, {"collectives", collectives}, {"sends", sends}, {"recomputed", recomputedOf(book)}};
 }
 
 json explainKind(const PlanIndex &book, const std::string &kind) {

@@ -11,7 +11,8 @@ namespace llmc::report {
 
 // Returns the answer to `what` about a plan that checkBounds accepts, where `what` is one of
 //   ""            {what: "traffic", collectives [{name, kind, axes, stage, phase, bytes,
-//                 per_step, step_bytes, pattern, layer}], sends [same, to_stage]}
+//                 per_step, step_bytes, pattern, layer}], sends [same, to_stage],
+//                 recomputed [{stage, layers, slots, node, op, ops, kept, flops, bytes}]}
 //   a collective  {what: "collective", name, ..., why {node, op, tactic, rule, seed,
 //   or message    partition, moved}, tensors, made_by, read_by, members, overlap, alternatives}
 //   a node        {what: "node", name, ops [{op, operands, results, cuts}], instructions,

@@ -84,6 +84,21 @@ json gatherBefore(const PlanIndex &book, const Traffic &t, const NamedOp &cause,
   return nullptr;
 }
 
+// Proposes to leave the sequence whole between products.
+json wholeSequence(const PlanIndex &book, const Traffic &t, const std::vector<uint32_t> &axes) {
+  if (t.phase == planfile::Phase::Update)
+    return {{"name", "whole sequence"},
+            {"text", text("--sequence-parallel off: each rank then has the gradients of all tokens and no "
+                          "such sum, but also all tokens of norms and residuals, ", book.sizeOf(axes),
+                          " times as much")}};
+  return {{"name", "whole sequence"},
+          {"bytes", t.bytes},
+          {"text", text("an all_reduce behind each row cut in place of a reduce_scatter there and an "
+                        "all_gather before the next product (--sequence-parallel off): the same bytes "
+                        "forward, none to gather again in the backward, but each rank has all tokens of "
+                        "norms and residuals, ", book.sizeOf(axes), " times as much")}};
+}
+
 json tensorAlternatives(const PlanIndex &book, const Traffic &t) {
   json list = json::array();
   std::optional<NamedOp> cause = book.opRequiring(t);
@@ -100,8 +115,10 @@ json tensorAlternatives(const PlanIndex &book, const Traffic &t) {
          {"bytes", t.bytes},
          {"text", text("a reduce_scatter here and an all_gather before the next product (sequence "
                        "parallelism): the same bytes, what stands between is cut to 1/",
-                       book.sizeOf(axes),
-                       "; not built, --sequence-parallel on is refused")}});
+                       book.sizeOf(axes), ": --sequence-parallel on, where ", book.sizeOf(axes),
+                       " divides the tokens of a row")}});
+  if (t.kind == "reduce_scatter")
+    list.push_back(wholeSequence(book, t, axes));
   return list;
 }
 
@@ -136,16 +153,20 @@ json stageAlternatives(const PlanIndex &book, const Traffic &t) {
   return list;
 }
 
+// Proposes to sum gradients as soon as there are some.
+json inEachMicroBatch(const PlanIndex &book, const Traffic &t) {
+  uint64_t count = book.program.micro_batches, moved = t.bytes * count;
+  return {{"name", "in each micro-batch"},
+          {"step_bytes", moved},
+          {"text", text("sum after each of ", counted(count, "micro-batch"), ": ", groupDigits(moved),
+                        " bytes a step where this moves ", groupDigits(t.bytes * t.perStep))}};
+}
+
 json dataAlternatives(const PlanIndex &book, const Traffic &t) {
-  const ProgramT &program = book.program;
   json list = json::array();
-  if (program.origins[t.origin]->op != "gradients")
+  if (book.program.origins[t.origin]->op != "gradients")
     return list;
-  list.push_back({{"name", "in each micro-batch"},
-                  {"step_bytes", t.bytes * program.micro_batches},
-                  {"text", text("sum after each of ", counted(program.micro_batches, "micro-batch"), ": ",
-                                groupDigits(t.bytes * program.micro_batches), " bytes a step where this moves ",
-                                groupDigits(t.bytes * t.perStep))}});
+  list.push_back(inEachMicroBatch(book, t));
   for (json &other : stageAlternatives(book, t))
     list.push_back(std::move(other));
   list.push_back({{"name", "fewer replicas"},
@@ -190,9 +211,13 @@ json alternativesTo(const PlanIndex &book, const Traffic &t) {
                     {"text", "none: the step needs this number on every rank, and it is as small as can be"}});
     return list;
   }
-  if (origin.tactic == "tensor")
+  if (origin.tactic == "tensor") {
     list = tensorAlternatives(book, t);
-  else if (origin.tactic == "data")
+  } else if (origin.tactic == "sequence") {
+    if (t.phase == planfile::Phase::Update)
+      list.push_back(inEachMicroBatch(book, t));
+    list.push_back(wholeSequence(book, t, book.firstNamed(t.axes)));
+  } else if (origin.tactic == "data")
     list = dataAlternatives(book, t);
   else if (origin.tactic == "state")
     list = stageAlternatives(book, t);

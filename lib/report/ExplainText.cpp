@@ -43,6 +43,37 @@ std::string sizeOf(const std::vector<json> &members) {
   return groupDigits(calls) + " call" + plural(calls) + ", " + groupDigits(bytes) + " bytes a step";
 }
 
+// Prints what is computed again in backward, what that costs and what it saves.
+void printRecomputed(std::ostringstream &out, const json &list) {
+  if (list.empty())
+    return;
+  out << "\nComputed again in the backward (--recompute): FLOPs of one layer and micro-batch, and the bytes\n"
+         "that the arena then need not keep: of a layer x layers x micro-batches in flight\n";
+  for (bool kept : {false, true}) {
+    std::vector<Row> rows;
+    for (const json &one : list) {
+      if (one["kept"] != kept)
+        continue;
+      std::set<std::string> ops;
+      for (const json &op : one["ops"])
+        ops.insert(op.get<std::string>().substr(op.get<std::string>().find('.') + 1));
+      std::string by = kept ? "" : groupDigits(uint64_t(one["flops"].get<double>())) + " FLOPs";
+      rows.push_back({"  " + str(one, "op") + " of " + str(one, "node"),
+                      "stage " + std::to_string(num(one, "stage")), by,
+                      groupDigits(num(one, "bytes")) + " x " + std::to_string(num(one, "layers")) + " x " +
+                          std::to_string(num(one, "slots")),
+                      kept          ? ""
+                      : ops.empty() ? "comes along"
+                                    : "by " + joined(json(ops), ", ")});
+    }
+    if (rows.empty())
+      continue;
+    if (kept)
+      out << "kept for that, which was not kept before\n";
+    out << table(rows);
+  }
+}
+
 std::string allText(const json &answer) {
   std::ostringstream out;
   // Keeps the groups in the order of their first members.
@@ -61,8 +92,11 @@ std::string allText(const json &answer) {
   for (const json &s : answer["sends"])
     add(s, "send of " + str(s, "pattern") + " to the " +
                (num(s, "to_stage") > num(s, "stage") ? "next" : "previous") + " stage");
-  if (order.empty())
-    return "no collectives, no messages: every rank has all it needs\n";
+  if (order.empty()) {
+    out << "no collectives, no messages: every rank has all it needs\n";
+    printRecomputed(out, answer["recomputed"]);
+    return out.str();
+  }
   out << "What a step moves between ranks: bytes of one call on one rank, calls a step, and both\n"
          "together, of one rank of each stage. A name explains: llmc explain OUT NAME; so do names\n"
          "of nodes, parameters and kinds of ops.\n";
@@ -71,6 +105,7 @@ std::string allText(const json &answer) {
     printMembers(out, groups[title]);
   }
   out << "\n" << groupDigits(total) << " bytes a step\n";
+  printRecomputed(out, answer["recomputed"]);
   return out.str();
 }
 
@@ -85,6 +120,7 @@ std::string meaningOf(const std::string &rule) {
       {"heads", "heads are cut"},
       {"column cut", "output features are cut"},
       {"rows", "rows of the batch are cut"},
+      {"sequence", "tokens of a row are cut between a row cut and the next column cut"},
       {"state held by several stages", "each of them adds its own share to the gradient"},
       {"partial sums", "each rank adds up its own rows or parameters"}};
   auto it = meanings.find(rule);

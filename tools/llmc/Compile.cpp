@@ -87,6 +87,16 @@ void printDeviceKernels(llvm::raw_ostream &out, const std::vector<planfile::Devi
                  << ", never run; " << image.refusals.size() << " not emitted\n";
 }
 
+// Tells whether the sequence is cut, and where nobody asked why not.
+std::string sequenceNote(const planfile::ProgramT &program, const CompileOptions &options) {
+  int64_t tokens = program.model->sequence;
+  if (options.cutsSequence(tokens))
+    return "on";
+  if (options.tp == 1 || options.infer || options.sequenceParallel)
+    return "off";
+  return text("off (tp ", options.tp, " does not divide ", counted(tokens, "token"), ")");
+}
+
 void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
                   const CompileOptions &options, double seconds) {
   out << options.model << ": " << counted(program.model->parameters, "parameter") << ", "
@@ -109,7 +119,7 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
                 ? text("; --zero ", *options.zero, " has no second data-parallel rank to share with")
                 : "")
         << "\n";
-  out << "choices     " << builtChoices() << ", zero " << options.zeroStage() << ", tie " << nameOf(options.tie) << ", raise "
+  out << "choices     " << builtChoices() << ", sequence-parallel " << sequenceNote(program, options) << ", recompute " << nameOf(options.recompute) << ", zero " << options.zeroStage() << ", tie " << nameOf(options.tie) << ", raise "
       << (options.raise ? "on" : "off") << "\n";
   for (auto [i, stage] : llvm::enumerate(program.stages)) {
     const planfile::ChunkT &chunk = *stage->chunks.front();

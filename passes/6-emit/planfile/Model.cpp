@@ -100,6 +100,21 @@ void PlanWriter::writeOptions() {
   program.micro_batch = number(options, "micro_batch", 1);
   program.micro_batches = number(options, "micro_batches", 1);
   program.global_batch = number(options, "global_batch", 1);
+  if (auto recomputed = module->getAttrOfType<ArrayAttr>("plan.recomputed"))
+    for (auto one : recomputed.getAsRange<DictionaryAttr>()) {
+      auto entry = std::make_unique<RecomputedT>();
+      entry->stage = number(one, "stage");
+      entry->chunk = number(one, "chunk");
+      entry->layers = number(one, "layers", 1);
+      entry->node = text(one, "node");
+      entry->op = text(one, "op");
+      entry->kept = one.contains("kept");
+      entry->bytes = number(one, "bytes");
+      if (auto flops = one.getAs<FloatAttr>("flops"))
+        entry->flops = flops.getValueAsDouble();
+      entry->ops = texts(one.get("ops"));
+      program.recomputed.push_back(std::move(entry));
+    }
   if (auto scale = options ? options.getAs<FloatAttr>("loss_scale") : FloatAttr())
     program.loss_scale = scale.getValueAsDouble();
   std::string optimizer = text(options, "optimizer");
