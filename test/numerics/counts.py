@@ -24,7 +24,8 @@ def build(folder, mesh, rows, *flags):
 
 
 def tensor_parallel(folder, mesh, micro_batch):
-    program, plan = build(folder, mesh, 16 * micro_batch, "--micro-batch", micro_batch)
+    program, plan = build(folder, mesh, 16 * micro_batch, "--micro-batch", micro_batch,
+                          "--sequence-parallel", "off")  # sequence.py counts it
     m, tokens = plan["micro_batches"], micro_batch * SEQ
     last = len(plan["stages"]) - 1
     for stage in plan["stages"]:
@@ -50,7 +51,8 @@ def architecture(folder, model, per_layer):
     """Four tensor ranks, which may share key heads: all-reduces of 4bsd, one more for each end."""
     program = os.path.join(folder, "program")
     path = os.path.join(DATA, model, "config.json")
-    compile_model(path, program, "--mesh", "1x1x4", "--seq", SEQ, "--global-batch", 2)
+    compile_model(path, program, "--mesh", "1x1x4", "--seq", SEQ, "--global-batch", 2,
+                  "--sequence-parallel", "off")
     with open(path) as f:
         width = json.load(f)["hidden_size"]
     plan = inspect(program)
@@ -99,7 +101,7 @@ def data_parallel(folder, mesh):
     program, plan = build(folder, mesh, 16, "--zero", 0)  # zero.py counts the others
     for stage in plan["stages"]:
         gradients = [c for c in plan["collectives"]
-                     if c["axes"] == ["dp"] and c["stage"] == stage["stage"]]
+                     if c["axes"] in (["dp"], ["dp", "tp"]) and c["stage"] == stage["stage"]]
         total = sum(c["bytes"] * c["per_step"] for c in gradients)
         expected = 4 * parameters_of(plan, stage)
         require(total == expected, f"stage {stage['stage']}: {total} bytes over dp, expected {expected}")

@@ -268,7 +268,7 @@ def data_collectives(plan, stage):
     """Returns those of weights and gradients of a stage."""
     own = {"loss", "token count", "clip"}
     return [c for c in plan["collectives"]
-            if c["axes"] == ["dp"] and c["stage"] == stage and not own & set(c["source"]["nodes"]) and
+            if c["axes"] in (["dp"], ["dp", "tp"]) and c["stage"] == stage and not own & set(c["source"]["nodes"]) and
             c["origin"] not in own]
 
 
