@@ -79,6 +79,7 @@ struct CompileOptions : planfile::MeshSizes {
   // divide it.
   std::optional<bool> sequenceParallel;
   Recompute recompute = Recompute::None;
+  bool fuse = true; // joins ops into kernels
   int64_t gatherAhead = 1; // layers whose weights stage 3 gathers before their turn
   std::string weights; // "": those of the model; "random"; file or folder
 

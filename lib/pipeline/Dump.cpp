@@ -143,6 +143,8 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
     if (!value || value.getValue() != nameOf(options.recompute))
       return module.emitError("plan.options has recompute none, selective or full, got ") << stored;
   }
+  if (auto fuse = stored.getAs<BoolAttr>("fuse"))
+    options.fuse = fuse.getValue();
   if (auto ahead = stored.getAs<IntegerAttr>("gather_ahead")) {
     if (ahead.getInt() < 0 || ahead.getInt() > CompileOptions::kMostAhead)
       return module.emitError("plan.options has gather_ahead from 0 to ")
@@ -294,6 +296,7 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
   if (written.sequenceParallel)
     compare("--sequence-parallel", cuts(asked.sequenceParallel), cuts({}));
   compare("--recompute", nameOf(asked.recompute), nameOf(written.recompute));
+  compare("--no-fusion", onOff(asked.fuse, "fusion", "none"), onOff(written.fuse, "fusion", "none"));
   compare("--gather-ahead", std::to_string(asked.gatherAhead),
           std::to_string(written.gatherAhead));
   auto reduceOf = [](const CompileOptions &o) { return nameOf(o.reduceDtype.value_or(o.gradDtype)); };

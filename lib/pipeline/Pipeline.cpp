@@ -193,6 +193,8 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
     entries.push_back(entry("sequence_parallel", name(options.cutsSequence(tokens) ? "on" : "off")));
   if (options.recompute != Recompute::None)
     entries.push_back(entry("recompute", name(nameOf(options.recompute))));
+  if (!options.fuse)
+    entries.push_back(entry("fuse", b.getBoolAttr(false)));
   if (options.gatherAhead != 1)
     entries.push_back(entry("gather_ahead", b.getI64IntegerAttr(options.gatherAhead)));
   if (options.lossScale != 0)
@@ -243,6 +245,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     schedule.schedule = options.schedule == Schedule::GPipe ? "gpipe" : "1f1b";
     schedule.microBatches = infer ? 1 : options.microBatches();
     schedule.recompute = nameOf(options.recompute);
+    schedule.fuse = options.fuse;
     schedule.gatherAhead = options.gatherAhead;
     buildSchedulePipeline(pm, schedule);
     break;

@@ -20,8 +20,8 @@ void buildShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) {
   // tensor axes may cut, and no later tactic may undo it.
   pm.addPass(createShardData());
   pm.addPass(createShardTensor());
-  // What the tensor axes have not used lies between a row cut and the next column cut: there they
-  // may cut the sequence.
+  // Takes what the tensor axes have not used: between a row cut and the next column cut they may cut
+  // the sequence.
   if (options.sequenceParallel)
     pm.addPass(createShardSequence());
   // States that stay whole on every rank of a data group are shared out among them, without regard

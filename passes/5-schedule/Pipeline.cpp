@@ -13,7 +13,9 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   pm.addPass(createRecompute(recompute));
   // Stages are separate functions on local types, and layers are still folded, so kernels are found
   // once for all layers.
-  pm.addPass(createFuseKernels());
+  FuseKernelsOptions fuse;
+  fuse.fuse = options.fuse;
+  pm.addPass(createFuseKernels(fuse));
   // Buffers of single layers are needed next, so layers are written out.
   pm.addPass(createUnrollLayers());
   // These are the last ops that are neither kernels nor messages; what they become must be there

@@ -11,6 +11,7 @@ struct ScheduleOptions {
   std::string schedule = "1f1b"; // or "gpipe"
   int64_t microBatches = 1;      // of a step
   std::string recompute = "none"; // or "selective", "full"
+  bool fuse = true;              // joins ops into kernels
   int64_t gatherAhead = 1;       // layers whose weights are gathered before their turn
 };
 

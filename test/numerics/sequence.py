@@ -11,6 +11,8 @@ import collections
 import json
 import os
 
+import numpy as np
+
 from harness import DATA, LLMC, Suite, call, compile_model, inspect, require, train
 
 SEQ = 16
@@ -143,6 +145,24 @@ def explained(folder):
         require(words in text, f"no '{words}' in {text}")
 
 
+def same_bits(folder, model, mesh, *flags):
+    """Losses, gradients and weights have the same bits whatever backward computes again."""
+    dumps, tokens = {}, os.path.join(folder, "tokens.bin")
+    np.random.default_rng(16).integers(0, 50, 1000).astype("<u2").tofile(tokens)
+    for kind in ("none", "selective", "full"):
+        place = os.path.join(folder, kind)
+        os.makedirs(place)
+        program, _ = build(place, model, mesh, "--global-batch", 8, "--no-fusion", "--recompute", kind, *flags)
+        dumps[kind] = train(program, place, "--data", tokens, "--steps", 3, "--seed", 1)
+    first = dumps["none"]
+    require(any(name.startswith("grad:") for name in first), f"no gradients in {sorted(first)[:5]}")
+    for kind, dump in dumps.items():
+        require(sorted(dump) == sorted(first), f"{kind} dumps other tensors")
+        for name, value in first.items():
+            require(value.tobytes() == dump[name].tobytes(), f"--recompute {kind}: {name} differs")
+    return f"{len(first)} tensors"
+
+
 suite = Suite("sequence")
 for mesh in ["1x1x2", "1x1x4", "2x2x2"]:
     for model in ["gpt2", "llama"]:
@@ -161,6 +181,9 @@ suite.run("sums of small gradients", once_a_step)
 for model in ["gpt2", "llama", "gemma2", "bert", "qwen3"]:
     for mesh in ["1x1x1", "1x2x2"]:
         suite.run(f"full < selective < none: {model} on {mesh}", smaller, model, mesh)
+for model in ["gpt2", "llama", "gemma2", "bert", "qwen3"]:
+    suite.run(f"same bits in each kind, {model}", same_bits, model, "1x2x2")
+suite.run("same bits in each kind, bf16", same_bits, "llama", "2x1x2", "--precision", "bf16", "--zero", 3)
 suite.run("full keeps the input of a layer", layer_input_alone)
 suite.run("explain tells what is computed again", explained)
 suite.finish()

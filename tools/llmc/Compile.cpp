@@ -119,7 +119,7 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
                 ? text("; --zero ", *options.zero, " has no second data-parallel rank to share with")
                 : "")
         << "\n";
-  out << "choices     " << builtChoices() << ", sequence-parallel " << sequenceNote(program, options) << ", recompute " << nameOf(options.recompute) << ", zero " << options.zeroStage() << ", tie " << nameOf(options.tie) << ", raise "
+  out << "choices     " << builtChoices() << ", sequence-parallel " << sequenceNote(program, options) << ", recompute " << nameOf(options.recompute) << ", fusion " << (options.fuse ? "on" : "off") << ", zero " << options.zeroStage() << ", tie " << nameOf(options.tie) << ", raise "
       << (options.raise ? "on" : "off") << "\n";
   for (auto [i, stage] : llvm::enumerate(program.stages)) {
     const planfile::ChunkT &chunk = *stage->chunks.front();

@@ -12,6 +12,8 @@ using namespace mlir;
 namespace {
 
 struct FuseKernels : impl::FuseKernelsBase<FuseKernels> {
+  using FuseKernelsBase::FuseKernelsBase;
+
   void runOnBlock(Block &block) {
     llvm::DenseSet<Operation *> whole;
     fusion::expandReductions(block, whole);
@@ -26,6 +28,8 @@ struct FuseKernels : impl::FuseKernelsBase<FuseKernels> {
   }
 
   void runOnOperation() override {
+    if (!fuse)
+      return;
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       SmallVector<Block *> blocks;
       func.walk([&](Block *block) { blocks.push_back(block); });

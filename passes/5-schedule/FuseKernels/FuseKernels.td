@@ -14,8 +14,15 @@ def FuseKernels : Pass<"llmc-fuse-kernels", "::mlir::ModuleOp"> {
     iteration space, and no op between them lies outside of the group. Nothing is
     computed twice but constants, indices, slices and broadcasts. No decision depends
     on sizes, so a scaled-down model is cut like its original.
+
+    Without `fuse` every op stays a kernel of its own, so that an op has the same bits
+    wherever a plan runs it: a proof that two plans compute the same can ask for equality.
     Example: test/passes/5-schedule/fuse-kernels.mlir
   }];
+  let options = [
+    Option<"fuse", "fuse", "bool", /*default=*/"true",
+           "Joins ops into kernels; else each is one.">
+  ];
   let dependentDialects = ["::llmc::plan::PlanDialect", "::llmc::graph::GraphDialect"];
   let statistics = [
     Statistic<"numGroups", "groups", "Groups built">,

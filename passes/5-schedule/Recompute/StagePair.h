@@ -29,7 +29,7 @@ struct BlockPair {
   }
 };
 
-// Edits the residuals of one chunk of layers of a stage. Repeats may be
+// Changes the residuals of one chunk of layers of a stage. Repeats may be
 // replaced by keep() and clean(), so that a BlockPair is good until another one is changed.
 class StagePair {
 public:

@@ -108,7 +108,7 @@ void PlanWriter::writeOptions() {
       entry->layers = number(one, "layers", 1);
       entry->node = text(one, "node");
       entry->op = text(one, "op");
-      entry->kept = one.contains("kept");
+      entry->kept = bool(one.get("kept"));
       entry->bytes = number(one, "bytes");
       if (auto flops = one.getAs<FloatAttr>("flops"))
         entry->flops = flops.getValueAsDouble();

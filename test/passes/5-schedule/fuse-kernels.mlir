@@ -1,4 +1,9 @@
 // RUN: llmc-opt %s --llmc-fuse-kernels --split-input-file | FileCheck %s
+// RUN: llmc-opt %s --llmc-fuse-kernels=fuse=false --split-input-file | FileCheck %s --check-prefix=PLAIN --implicit-check-not=plan.group
+
+// Leaves every op as it is where fusion is off.
+// PLAIN-LABEL: func.func @mlp
+// PLAIN: graph.add
 
 // What one op writes and only the next reads stays inside; what others read is
 // a result. A product stands between two groups.
