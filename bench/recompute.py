@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Steps with sequence parallelism or recomputation beside the same mesh without, in turn.
+
+    python3 bench/recompute.py [--works gpt2-small,...] [--precisions fp32,bf16] [--rounds 5] [--json F]
+
+A round runs three steps of each side after two that are not counted; who goes first turns. Prints medians, the largest
+memory of the process (all ranks), and medians of the rounds' ratios to the peer: the same model, mesh and batch with
+neither, which keeps all that backward reads, on every tensor rank.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
+from run import Ours  # noqa: E402
+from shapes import WORKS  # noqa: E402
+
+OFF = ("--sequence-parallel", "off")
+# By mesh: what is added to the flags of the peer, and by how many per cent it may be slower.
+SIDES = {
+    (1, 2): {"neither": (OFF, None), "sequence-parallel": (("--sequence-parallel", "on"), 3),
+             "selective": ((*OFF, "--recompute", "selective"), 10), "full": ((*OFF, "--recompute", "full"), 36)},
+    (1, 1): {"neither": ((), None), "selective": (("--recompute", "selective"), 10),
+             "full": (("--recompute", "full"), 36)},
+}
+
+
+def measure(work, mesh, precision, rounds):
+    """Returns, by side, the seconds of a step in every round and the largest memory."""
+    dp, tp = mesh
+    results = {name: {"times": [], "memory": 0} for name in SIDES[mesh]}
+    with tempfile.TemporaryDirectory(prefix="llmc-recompute-") as folder:
+        sides = []
+        for name, (flags, _) in SIDES[mesh].items():
+            place = pathlib.Path(folder) / name
+            place.mkdir()
+            sides.append((name, Ours(work, "train", place, dp=dp, tp=tp, flags=("--precision", precision, *flags))))
+        for at in range(rounds):
+            for name, ours in sides[at % len(sides):] + sides[:at % len(sides)]:
+                seconds, memory = ours.median(iterations=3, warm=2)
+                results[name]["times"].append(seconds)
+                results[name]["memory"] = max(results[name]["memory"], memory)
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--works", default="gpt2-small,llama-small")
+    parser.add_argument("--precisions", default="fp32")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=pathlib.Path)
+    arguments = parser.parse_args()
+    report = []
+    for name in arguments.works.split(","):
+        for precision in arguments.precisions.split(","):
+            for mesh, sides in SIDES.items():
+                results = measure(WORKS[name], mesh, precision, arguments.rounds)
+                print(f"{name}, {precision}, dp {mesh[0]} x tp {mesh[1]}")
+                for side, result in results.items():
+                    slower = statistics.median(a / b for a, b in zip(result["times"], results["neither"]["times"])) - 1
+                    limit = sides[side][1]
+                    wanted = f" (at most {limit:+} %)" if limit else ""
+                    print(f"  {side:18} {statistics.median(result['times']) * 1e3:9.1f} ms {result['memory'] / 2**20:8.0f} MiB "
+                          f"{100 * slower:+6.1f} %{wanted}", flush=True)
+                report.append({"work": name, "precision": precision, "mesh": mesh, "results": results})
+                if arguments.json:
+                    arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
