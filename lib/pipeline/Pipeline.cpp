@@ -145,9 +145,9 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   if (options.tp > 1 && options.sequenceParallel.value_or(false) && !options.cutsSequence(tokens))
     errors.push_back(support::text(
         "--sequence-parallel on shares out ", tokens, " tokens of a row over tp = ", options.tp,
-        " ranks, which do not divide them; the nearest valid sizes are --seq ",
-        tokens < options.tp ? std::string() : support::text(tokens / options.tp * options.tp, " and "),
-        (tokens / options.tp + 1) * options.tp, ", or leave it off"));
+        " ranks, which do not divide them; the nearest valid numbers of tokens (--seq, or --dim of an ONNX "
+        "file) are ", tokens < options.tp ? std::string() : support::text(tokens / options.tp * options.tp, " and "),
+        (tokens / options.tp + 1) * options.tp, ", if the model has so many positions; or leave it off"));
   for (const std::string &error : errors)
     module.emitError(error);
   if (!errors.empty())

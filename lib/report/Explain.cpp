@@ -18,7 +18,7 @@ static std::string patternOf(const PlanIndex &book, const Traffic &t) {
   std::string text = origin.rule.empty() ? origin.op : origin.rule;
   if (std::optional<NamedOp> cause = book.opRequiring(t))
     text += " of " + shortOp(cause->op->op);
-  return text;
+  return origin.recomputed ? text + ", again" : text;
 }
 
 static json summaryOf(const PlanIndex &book, const Traffic &t) {

@@ -94,9 +94,10 @@ json wholeSequence(const PlanIndex &book, const Traffic &t, const std::vector<ui
   return {{"name", "whole sequence"},
           {"bytes", t.bytes},
           {"text", text("an all_reduce behind each row cut in place of a reduce_scatter there and an "
-                        "all_gather before the next product (--sequence-parallel off): the same bytes "
-                        "forward, none to gather again in the backward, but each rank has all tokens of "
-                        "norms and residuals, ", book.sizeOf(axes), " times as much")}};
+                        "all_gather before the next product (--sequence-parallel off): as much on the wire "
+                        "forward, since an all_reduce of so many bytes sends what both of them send, ",
+                        book.program.mode == Mode::Infer ? "" : "none to gather again in the backward, ",
+                        "but each rank has all tokens of norms and residuals, ", book.sizeOf(axes), " times as much")}};
 }
 
 json tensorAlternatives(const PlanIndex &book, const Traffic &t) {
@@ -108,6 +109,11 @@ json tensorAlternatives(const PlanIndex &book, const Traffic &t) {
       if (!other.is_null())
         list.push_back(std::move(other));
   const OriginT &origin = *book.program.origins[t.origin];
+  if (origin.recomputed)
+    list.push_back(
+        {{"name", "keep its result"},
+         {"text", text("--recompute none or selective: the forward keeps what it gives, and no such call in the "
+                       "backward, ", groupDigits(t.bytes * t.perStep), " bytes a step less")}});
   bool large = !origin.tensors.empty() && origin.tensors[0]->shape.size() > 1;
   if (t.kind == "all_reduce" && large)
     list.push_back(

@@ -48,7 +48,8 @@ void printRecomputed(std::ostringstream &out, const json &list) {
   if (list.empty())
     return;
   out << "\nComputed again in the backward (--recompute): FLOPs of one layer and micro-batch, and the bytes\n"
-         "that the arena then need not keep: of a layer x layers x micro-batches in flight\n";
+         "of activations that are then not kept: of a layer x layers x micro-batches in flight. While one\n"
+         "layer is computed again it needs room, so that the arena falls by less\n";
   for (bool kept : {false, true}) {
     std::vector<Row> rows;
     for (const json &one : list) {
@@ -156,6 +157,8 @@ void printWhy(std::ostringstream &out, const json &answer) {
   out << "partition   " << str(why, "partition") << "\n";
   if (!str(why, "moved").empty())
     out << "            sink-reductions moved it " << str(why, "moved") << "\n";
+  if (why.value("recomputed", false))
+    out << "            recompute made it again in the backward: the forward does not keep its result\n";
 }
 
 void printTensors(std::ostringstream &out, const json &tensors) {

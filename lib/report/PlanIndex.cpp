@@ -63,7 +63,7 @@ std::optional<NamedOp> PlanIndex::opRequiring(const Traffic &t) const {
   std::optional<NamedOp> best;
   for (const std::string &node : origin.nodes)
     for (const NamedOp &named : opsOf(node)) {
-      if (named.op->backward != (t.phase == Phase::Backward))
+      if (named.op->backward != (t.phase == Phase::Backward && !origin.recomputed))
         continue;
       bool explains = false;
       for (const auto &cut : named.op->cuts)

@@ -312,6 +312,8 @@ json inspectJson(const ProgramT &program, uint64_t fileBytes) {
           {"micro_batch", microBatch(program)},
           {"micro_batches", microBatches(program)},
           {"schedule", program.mode == Mode::Infer ? "none" : program.schedule},
+          {"sequence_parallel", program.sequence_parallel},
+          {"recompute", program.recompute},
           {"stages", describeStages(program)},
           {"dtypes", describeTypes(program)},
           {"memory", describeMemory(program)},

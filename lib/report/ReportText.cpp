@@ -205,7 +205,8 @@ std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
     out << countOf(program.global_batch, "row") << " a run (inference)";
   else
     out << countOf(j["micro_batches"], "micro-batch") << " of " << countOf(j["micro_batch"], "row")
-        << ", schedule " << j["schedule"].get<std::string>();
+        << ", schedule " << j["schedule"].get<std::string>()
+        << ", recompute " << j["recompute"].get<std::string>();
   out << "\ntypes     " << typesText(program);
   out << "\nbytes     " << number(j["state_bytes"])
       << " of state over the stages, " << number(j["file_bytes"]) << " in the file\n";

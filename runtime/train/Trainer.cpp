@@ -212,7 +212,8 @@ void Run::announce() {
   announceModel(out, *executor);
   out << "batch      " << program.global_batch << " rows a step: " << program.micro_batches
       << " micro-batches of " << program.micro_batch << " a data-parallel rank, schedule "
-      << program.schedule << "\n";
+      << program.schedule << ", recompute " << program.recompute << ", sequence-parallel "
+      << program.sequence_parallel << "\n";
   announceMemory(out, *executor, *weights);
   out << "data       " << (data ? data->note() : "none")
       << (data && !data->checked() ? ", tokens still being checked" : "") << "\n";

@@ -16,9 +16,9 @@ TEXT = os.path.join(DATA, "gpt2", "text.bin")
 TRIES = 200  # within which the executor must find a planted fault
 
 
-def compiled(folder, mesh, rows):
+def compiled(folder, mesh, rows, *flags):
     program = os.path.join(folder, "program")
-    compile_model(MODEL, program, "--mesh", mesh, "--global-batch", rows, "--seq", 16)
+    compile_model(MODEL, program, "--mesh", mesh, "--global-batch", rows, "--seq", 16, *flags)
     return program
 
 
@@ -104,7 +104,7 @@ def over_stages(program):
 
 
 def inverted(folder):
-    program = compiled(folder, "2x2x2", 8)
+    program = compiled(folder, "2x2x2", 8, "--sequence-parallel", "off")
     first, second = over_stages(program)
     broken = edited(program, "swap", *first, second[2])
     checker = error_of(step(broken))
@@ -120,7 +120,7 @@ def inverted(folder):
 def unmatched(folder):
     """One stage leaves a collective out; the others wait at theirs, or at a later one of
     the same group, having met what was not meant for them."""
-    program = compiled(folder, "2x2x2", 8)
+    program = compiled(folder, "2x2x2", 8, "--sequence-parallel", "off")
     for site in over_stages(program):
         broken = edited(program, "remove", "0", *site[1:])
         checker = error_of(step(broken))

@@ -15,7 +15,7 @@ MUTANTS = os.path.join(os.path.dirname(LLMC), "llmc-ir-mutants")
 MODELS = [("gpt2", "2x1x2"), ("llama", "1x2x2")]
 LOW = [("gpt2", "2x1x2", "bf16", "--family", "types"), ("llama", "1x2x2", "fp16", "--family", "types"),
        ("llama", "2x1x2", "bf16", "--family", "dropped", "--only", "graph.select"),
-       ("gpt2", "1x2x2", "fp16", "--only", "all_reduce#5")]
+       ("gpt2", "1x2x2", "fp16", "--only", "all_reduce#5", "--whole-sequence")]
 SAMPLE = 40
 suite = Suite("ir mutation")
 

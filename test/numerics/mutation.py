@@ -56,6 +56,8 @@ def check_inference(folder):
 
 def check_mesh(folder, mesh):
     flags = ["--mutate"] if suite.full else ["--mutants", SAMPLE]
+    # Numbers alone miss a second gather of what is still there: one of the meshes has such gathers.
+    flags += ["--sequence-parallel", "off"] if mesh == "1x4x2" else []
     code, passed, mutants = mutants_of(folder, mesh, *flags)
     check_sum(mutants)
     require(not mutants["survivors"], "survivors: " + json.dumps(mutants["survivors"], indent=1))

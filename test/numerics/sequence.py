@@ -10,6 +10,7 @@ embedding's gradient.
 import collections
 import json
 import os
+import re
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def default(folder):
         done = compile_model(config, program, "--mesh", mesh, "--seq", seq)
         require(said in done.stdout, f"--seq {seq} --mesh {mesh}: {done.stdout}")
     done = compile_model(config, program, "--mesh", "1x1x4", "--seq", 18, "--sequence-parallel", "on", check=False)
-    require(done.returncode == 1 and "--seq 16 and 20" in done.stderr, done.stderr)
+    require(done.returncode == 1 and "are 16 and 20" in done.stderr, done.stderr)
     done = compile_model(config, program, "--mesh", "1x1x2", "--seq", 16, "--infer", "--dim", "batch=1")
     require("sequence-parallel off" in done.stdout, done.stdout)
 
@@ -141,6 +142,13 @@ def layer_input_alone(folder):
 def explained(folder):
     program, _ = build(folder, "llama", "1x1x2", "--recompute", "full")
     text = call([LLMC, "explain", program]).stdout
+    plan = inspect(program)
+    require((plan["sequence_parallel"], plan["recompute"]) == ("on", "full"), "inspect names both choices")
+    again = re.search(r", again \(.*\n +(\S+)", text)
+    require(again, f"no call is made again: {text}")
+    answer = call([LLMC, "explain", program, again[1]]).stdout
+    for words in ["recompute made it again", "--recompute none or selective: "]:
+        require(words in answer, f"no '{words}' in {answer}")
     for words in ["Computed again in the backward", "rms_norm of model.layers.*.input_layernorm", "FLOPs", "sequence of"]:
         require(words in text, f"no '{words}' in {text}")
 

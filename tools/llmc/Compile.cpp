@@ -92,7 +92,9 @@ std::string sequenceNote(const planfile::ProgramT &program, const CompileOptions
   int64_t tokens = program.model->sequence;
   if (options.cutsSequence(tokens))
     return "on";
-  if (options.tp == 1 || options.infer || options.sequenceParallel)
+  if (options.tp == 1)
+    return options.sequenceParallel.value_or(false) ? "off (tp is 1)" : "off";
+  if (options.infer || options.sequenceParallel)
     return "off";
   return text("off (tp ", options.tp, " does not divide ", counted(tokens, "token"), ")");
 }

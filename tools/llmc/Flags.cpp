@@ -144,7 +144,8 @@ Entries choiceFlags() {
       {{"--recompute", kChoice, nullptr,
         "what backward computes again in place of keeping it; selective:\n"
         "elementwise ops and norms; full: all of a layer from its input",
-        training({.standard = "none", .values = {"none", "selective", "full"}, .later = {"auto"}},
+        training({.standard = "none", .values = {"none", "selective", "full"}, .later = {"auto"},
+                  .instead = "choose none, selective or full"},
                  "nothing is kept for a backward pass; leave it out")},
        choose(of(&CompileOptions::recompute),
               std::vector{Recompute::None, Recompute::Selective, Recompute::Full})},

@@ -92,6 +92,8 @@ private:
     OpBuilder builder(reader);
     Operation *clone = builder.clone(*op, map);
     clones.insert(clone);
+    if (isCollective(clone))
+      markAgain(clone, true);
     if (auto compute = dyn_cast<graph::GraphOpInterface>(op))
       current.flops += compute.getFlops();
     current.ops.push_back(op);
@@ -114,6 +116,19 @@ private:
            a->getResultTypes() == b->getResultTypes() && attrsOf(a) == attrsOf(b);
   }
 
+  // Marks a collective, for reports, as one of the forward that the backward makes again.
+  static void markAgain(Operation *collective, bool again) {
+    auto origin = collective->getAttrOfType<DictionaryAttr>(kOrigin);
+    if (!origin)
+      return;
+    NamedAttrList fields(origin);
+    if (again)
+      fields.set("recomputed", UnitAttr::get(collective->getContext()));
+    else
+      fields.erase("recomputed");
+    collective->setAttr(kOrigin, fields.getDictionary(collective->getContext()));
+  }
+
   // Replaces an op of the backward that does what a clone does, or a clone that does what an op
   // before it did: gathers of a sequence or of weights above all.
   void mergeClones() {
@@ -129,6 +144,9 @@ private:
         others.push_back(&op);
         continue;
       }
+      // The backward makes the call of its own accord, too.
+      if (isCollective(&op) && (!clones.contains(&op) || !clones.contains(*same)))
+        markAgain(*same, false);
       clones.insert(*same);
       op.replaceAllUsesWith(*same);
       clones.erase(&op);
@@ -161,6 +179,9 @@ struct Recompute : impl::RecomputeBase<Recompute> {
       if (procedureOf(func) == "forward")
         if (func::FuncOp backward = backwardOf(module, func))
           run(func, backward);
+    if (mode == "full" && !hasLayers)
+      module.emitRemark("--recompute full computes layers again from their inputs, and no layers are "
+                        "folded here: it does what selective does");
     module->setAttr("plan.recomputed", ArrayAttr::get(&getContext(), notes));
   }
 
@@ -185,6 +206,7 @@ struct Recompute : impl::RecomputeBase<Recompute> {
       for (auto &[value, args] : pair.kept)
         needed.push_back(value);
       bool all = mode == "full" && pair.forwardRepeat;
+      hasLayers |= bool(pair.forwardRepeat);
       auto sourceOf = [&](BlockArgument arg) { return stage.sourceOf(pair, arg); };
       auto mayRedo = [&](Operation *op, const llvm::DenseSet<Value> &fixed) {
         return all ? op->getNumRegions() == 0 : isCheap(op, fixed);
@@ -235,6 +257,7 @@ struct Recompute : impl::RecomputeBase<Recompute> {
   }
 
   SmallVector<Attribute> notes;
+  bool hasLayers = false;
 };
 } // namespace
 } // namespace llmc

@@ -15,8 +15,8 @@ def Recompute : Pass<"llmc-recompute", "::mlir::ModuleOp"> {
       the layers it is `selective`. `none` changes nothing.
       `plan.recomputed` lists, on the module, each value that is computed again, what that costs and
       what it saves.
-    Keeps: all values, bit for bit.
-    Errors: an unknown mode.
+    Keeps: all values, bit for bit, as ops define them (kernels of several ops round less).
+    Errors: an unknown mode. A remark says that `full` found no folded layers.
     Example: test/passes/5-schedule/recompute.mlir
   }];
   let options = [

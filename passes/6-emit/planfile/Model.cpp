@@ -97,6 +97,12 @@ void PlanWriter::writeOptions() {
   auto options = module->getAttrOfType<DictionaryAttr>("plan.options");
   program.mode = parallel::isInference(module) ? Mode::Infer : Mode::Train;
   program.schedule = text(options, "schedule");
+  auto choice = [&](StringRef name, StringRef standard) {
+    std::string chosen = text(options, name);
+    return chosen.empty() ? standard.str() : chosen;
+  };
+  program.sequence_parallel = choice("sequence_parallel", "off");
+  program.recompute = choice("recompute", "none");
   program.micro_batch = number(options, "micro_batch", 1);
   program.micro_batches = number(options, "micro_batches", 1);
   program.global_batch = number(options, "global_batch", 1);

@@ -83,6 +83,7 @@ uint32_t PlanWriter::originOf(Operation &op) {
     origin->rule = attribute.getRule().str();
     origin->seed = text(attribute.getDetail(), "seed");
     origin->moved = text(attribute.getDetail(), "moved");
+    origin->recomputed = attribute.getDetail() && attribute.getDetail().get("recomputed");
     for (DictionaryAttr tensor : tensorsIn(attribute.getDetail(), "tensors"))
       origin->tensors.push_back(tensorOf(tensor));
   }

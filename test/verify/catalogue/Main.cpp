@@ -78,6 +78,7 @@ public:
       return court.get();
     verify::VerifyOptions options;
     CompileOptions &compile = options.compile;
+    compile.sequenceParallel = false; // places are counted in whole sequences
     compile.model = folder + "/" + fault.model + ".json";
     if (!std::filesystem::exists(compile.model))
       compile.model = folder + "/" + fault.model + ".onnx";

@@ -9,6 +9,7 @@
 //   --skip        which skips steps whose gradients are not finite
 //   --list        prints their ids and decides nothing
 //   --quick       asks only checks that need no plan: what passes is not yet decided
+//   --whole-sequence  without sequence parallelism, where places are counted so
 //   --infer       of an inference
 //   --dim N=V     as in llmc
 #include "lib/pipeline/Pipeline.h"
@@ -56,6 +57,8 @@ Asked parse(int argc, char **argv) {
       compile.precision = value == "bf16" ? Precision::Bf16 : Precision::Fp16, ++i;
     else if (flag == "--skip")
       compile.skipNonfinite = true;
+    else if (flag == "--whole-sequence")
+      compile.sequenceParallel = false;
     else if (flag == "--list")
       asked.list = true;
     else if (flag == "--quick")
