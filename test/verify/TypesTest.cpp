@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Planted{"forward_0:graph.layer_norm#0", "result 1 through bf16", "casts"},
                     Planted{"forward_1:graph.exp#0", "in bf16", "casts"},
                     Planted{"backward_0:graph.reduce", "in bf16", "sums"},
-                    Planted{"forward_0:parallel.all_reduce", "in f32", "moved"},
+                    Planted{"forward_0:parallel.reduce_scatter", "in f32", "moved"},
                     Planted{"update_0:graph.div#1", "in bf16", "casts"}));
 
 TEST(Census, SaysNothingOfASoundPlan) {
