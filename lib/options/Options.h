@@ -24,8 +24,9 @@ class Progress;
 } // namespace support
 
 enum class Schedule { GPipe, OneFOneB };
-// Selects what backward computes again in place of reading what forward kept.
-enum class Recompute { None, Selective, Full };
+// Selects what backward computes again in place of reading what forward kept. Auto: as little as
+// fits the memory limit.
+enum class Recompute { None, Selective, Full, Auto };
 enum class Optimizer { Sgd, AdamW };
 // Selects what counts as one parameter. Auto: an equal embedding and head are one; of vectors that
 // several nodes of a file use, each use is one. Off: head and embedding are two. Exact: as Auto,
@@ -40,7 +41,10 @@ constexpr const char *nameOf(Precision precision) {
 }
 
 constexpr const char *nameOf(Recompute recompute) {
-  return recompute == Recompute::None ? "none" : recompute == Recompute::Full ? "full" : "selective";
+  return recompute == Recompute::None   ? "none"
+         : recompute == Recompute::Full ? "full"
+         : recompute == Recompute::Auto ? "auto"
+                                        : "selective";
 }
 
 constexpr const char *nameOf(Tie tie) {
@@ -79,6 +83,7 @@ struct CompileOptions : planfile::MeshSizes {
   // divide it.
   std::optional<bool> sequenceParallel;
   Recompute recompute = Recompute::None;
+  int64_t memoryLimit = 0; // most bytes of the arena of a rank; 0: any
   bool fuse = true; // joins ops into kernels
   int64_t gatherAhead = 1; // layers whose weights stage 3 gathers before their turn
   std::string weights; // "": those of the model; "random"; file or folder
@@ -95,6 +100,9 @@ struct CompileOptions : planfile::MeshSizes {
 
   // Limits the scale of the loss to what leaves room for gradients in float32.
   static constexpr double kMostLossScale = 0x1p64;
+
+  // Limits a number of bytes to what sums of some of them can hold.
+  static constexpr int64_t kMostBytes = int64_t(1) << 56;
 
   // Limits the layers that are gathered ahead: more than that is no window any more.
   static constexpr int64_t kMostAhead = 1024;

@@ -137,12 +137,15 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
   }
   if (auto recompute = stored.get("recompute")) {
     auto value = dyn_cast<StringAttr>(recompute);
-    for (Recompute one : {Recompute::None, Recompute::Selective, Recompute::Full})
+    for (Recompute one : {Recompute::None, Recompute::Selective, Recompute::Full, Recompute::Auto})
       if (value && value.getValue() == nameOf(one))
         options.recompute = one;
     if (!value || value.getValue() != nameOf(options.recompute))
-      return module.emitError("plan.options has recompute none, selective or full, got ") << stored;
+      return module.emitError("plan.options has recompute none, selective, full or auto, got ") << stored;
   }
+  options.memoryLimit = number(stored, "memory_limit", 0);
+  if (options.memoryLimit < 0)
+    return module.emitError("plan.options has a memory_limit in bytes, got ") << stored;
   if (auto fuse = stored.getAs<BoolAttr>("fuse"))
     options.fuse = fuse.getValue();
   if (auto ahead = stored.getAs<IntegerAttr>("gather_ahead")) {
@@ -296,6 +299,7 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
   if (written.sequenceParallel)
     compare("--sequence-parallel", cuts(asked.sequenceParallel), cuts({}));
   compare("--recompute", nameOf(asked.recompute), nameOf(written.recompute));
+  compare("--memory-limit", support::text(asked.memoryLimit), support::text(written.memoryLimit));
   compare("--no-fusion", onOff(asked.fuse, "fusion", "none"), onOff(written.fuse, "fusion", "none"));
   compare("--gather-ahead", std::to_string(asked.gatherAhead),
           std::to_string(written.gatherAhead));

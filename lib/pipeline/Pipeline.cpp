@@ -6,6 +6,7 @@
 #include "lib/huggingface/Import.h"
 #include "lib/onnx/Import.h"
 #include "lib/pipeline/Dump.h"
+#include "lib/pipeline/FitMemory.h"
 #include "lib/pipeline/RunPasses.h"
 #include "lib/planfile/EmbeddedProgram.h"
 #include "lib/support/OutputFile.h"
@@ -114,13 +115,8 @@ static int64_t tokensOf(ModuleOp module) {
   return tokens ? tokens.getInt() : 0;
 }
 
-// Records in attributes what later phases must know and the IR does not hold: mesh and options.
-// Emits errors and fails if the mesh is invalid.
-static LogicalResult setAttributes(ModuleOp module, const CompileOptions &options) {
-  Builder b(module.getContext());
-  auto name = [&](llvm::StringRef text) { return b.getStringAttr(text); };
-  std::vector<std::string> errors;
-  std::optional<planfile::AtomicAxes> axes = planfile::deriveAxes(options, errors);
+// Adds an error for each choice that does not fit another one, or the tokens of a row.
+static void checkChoices(const CompileOptions &options, int64_t tokens, std::vector<std::string> &errors) {
   if (options.lossScale != 0 && options.precision != Precision::Fp16)
     errors.push_back("--loss-scale is for --precision fp16: gradients in fp32 and bf16 do not "
                      "vanish; leave it out");
@@ -141,13 +137,26 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
     errors.push_back(std::string("--reduce-dtype fp16 does not fit --precision ") + nameOf(precision) +
                      ": sums of gradients exceed fp16 without a loss scale; use --reduce-dtype bf16 or "
                      "--precision fp16");
-  int64_t tokens = tokensOf(module);
   if (options.tp > 1 && options.sequenceParallel.value_or(false) && !options.cutsSequence(tokens))
     errors.push_back(support::text(
         "--sequence-parallel on shares out ", tokens, " tokens of a row over tp = ", options.tp,
         " ranks, which do not divide them; the nearest valid numbers of tokens (--seq, or --dim of an ONNX "
         "file) are ", tokens < options.tp ? std::string() : support::text(tokens / options.tp * options.tp, " and "),
         (tokens / options.tp + 1) * options.tp, ", if the model has so many positions; or leave it off"));
+  if (!options.infer && options.recompute == Recompute::Auto && options.memoryLimit == 0)
+    errors.push_back("--recompute auto computes again as little as fits --memory-limit: give the bytes that the "
+                     "arena of a rank may take, or choose none, selective or full");
+}
+
+// Records in attributes what later phases must know and the IR does not hold: mesh and options.
+// Emits errors and fails if the mesh is invalid.
+static LogicalResult setAttributes(ModuleOp module, const CompileOptions &options) {
+  Builder b(module.getContext());
+  auto name = [&](llvm::StringRef text) { return b.getStringAttr(text); };
+  int64_t tokens = tokensOf(module);
+  std::vector<std::string> errors;
+  std::optional<planfile::AtomicAxes> axes = planfile::deriveAxes(options, errors);
+  checkChoices(options, tokens, errors);
   for (const std::string &error : errors)
     module.emitError(error);
   if (!errors.empty())
@@ -193,6 +202,8 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
     entries.push_back(entry("sequence_parallel", name(options.cutsSequence(tokens) ? "on" : "off")));
   if (options.recompute != Recompute::None)
     entries.push_back(entry("recompute", name(nameOf(options.recompute))));
+  if (options.memoryLimit)
+    entries.push_back(entry("memory_limit", b.getI64IntegerAttr(options.memoryLimit)));
   if (!options.fuse)
     entries.push_back(entry("fuse", b.getBoolAttr(false)));
   if (options.gatherAhead != 1)
@@ -207,6 +218,16 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
 
 static std::string elementType(Precision precision) {
   return precision == Precision::Bf16 ? "bf16" : precision == Precision::Fp16 ? "f16" : "f32";
+}
+
+static ScheduleOptions scheduleOptions(const CompileOptions &options, bool infer) {
+  ScheduleOptions schedule;
+  schedule.schedule = options.schedule == Schedule::GPipe ? "gpipe" : "1f1b";
+  schedule.microBatches = infer ? 1 : options.microBatches();
+  schedule.recompute = nameOf(options.recompute);
+  schedule.fuse = options.fuse;
+  schedule.gatherAhead = options.gatherAhead;
+  return schedule;
 }
 
 static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &options,
@@ -239,17 +260,10 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     // At this one boundary global types become local and collectives appear.
     buildPartitionPipeline(pm, options.reduceDtype ? elementType(*options.reduceDtype) : "");
     break;
-  case Phase::Schedule: {
+  case Phase::Schedule:
     // Values become bytes of an arena, functions become tables of instructions.
-    ScheduleOptions schedule;
-    schedule.schedule = options.schedule == Schedule::GPipe ? "gpipe" : "1f1b";
-    schedule.microBatches = infer ? 1 : options.microBatches();
-    schedule.recompute = nameOf(options.recompute);
-    schedule.fuse = options.fuse;
-    schedule.gatherAhead = options.gatherAhead;
-    buildSchedulePipeline(pm, schedule);
+    buildSchedulePipeline(pm, scheduleOptions(options, infer));
     break;
-  }
   case Phase::Emit:
     // Launches get kernels; afterwards only the plan file has to be written.
     buildEmitPipeline(pm, /*cuda=*/!options.cudaKernels.empty());
@@ -281,10 +295,15 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
     Phase phase = static_cast<Phase>(i);
     if (failedIn)
       *failedIn = phase;
+    bool infer = parallel::isInference(module), plans = phase == Phase::Schedule;
+    if (plans && !infer && options.recompute == Recompute::Auto &&
+        failed(fitMemory(module, scheduleOptions(options, infer), options.memoryLimit)))
+      return failure();
     PassManager pm(module.getContext());
     pm.enableVerifier(true);
     buildPhase(pm, phase, options, module);
-    if (failed(runPasses(pm, module)))
+    if (failed(runPasses(pm, module)) ||
+        (plans && options.memoryLimit && failed(checkMemory(module, options.memoryLimit))))
       return failure();
     if (options.afterPhase)
       options.afterPhase(phase, module);

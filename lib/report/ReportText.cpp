@@ -207,6 +207,8 @@ std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
     out << countOf(j["micro_batches"], "micro-batch") << " of " << countOf(j["micro_batch"], "row")
         << ", schedule " << j["schedule"].get<std::string>()
         << ", recompute " << j["recompute"].get<std::string>();
+  if (program.memory_limit)
+    out << ", memory limit " << number(j["memory_limit"]) << " bytes";
   out << "\ntypes     " << typesText(program);
   out << "\nbytes     " << number(j["state_bytes"])
       << " of state over the stages, " << number(j["file_bytes"]) << " in the file\n";

@@ -13,6 +13,10 @@ namespace llmc {
 
 #define GEN_PASS_REGISTRATION
 #include "passes/5-schedule/Passes.h.inc"
+
+// Names the attribute of a module that records what Recompute chose to keep in mode `auto`: for each
+// pair of functions {stage, bytes, blocks}, where blocks lists the values that each pair of blocks keeps.
+inline constexpr llvm::StringLiteral kKept = "plan.kept";
 } // namespace llmc
 
 #endif // LLMC_PASSES_SCHEDULE_PASSES_H

@@ -10,6 +10,7 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   // one keeps for the other is decided once for all layers, before kernels hide what ops compute.
   RecomputeOptions recompute;
   recompute.mode = options.recompute;
+  recompute.budgets.assign(options.budgets.begin(), options.budgets.end());
   pm.addPass(createRecompute(recompute));
   // Stages are separate functions on local types, and layers are still folded, so kernels are found
   // once for all layers.

@@ -4,13 +4,15 @@
 
 #include "mlir/Pass/PassManager.h"
 #include <string>
+#include <vector>
 
 namespace llmc {
 
 struct ScheduleOptions {
   std::string schedule = "1f1b"; // or "gpipe"
   int64_t microBatches = 1;      // of a step
-  std::string recompute = "none"; // or "selective", "full"
+  std::string recompute = "none"; // or "selective", "full", "auto"
+  std::vector<int64_t> budgets;  // for auto: bytes that a micro-batch keeps on each stage; any without it
   bool fuse = true;              // joins ops into kernels
   int64_t gatherAhead = 1;       // layers whose weights are gathered before their turn
 };

@@ -8,7 +8,7 @@ import json
 import os
 import random
 
-from harness import DATA, LLMC, Failure, Suite, call, require
+from harness import DATA, LLMC, Failure, Suite, call, inspect, require
 
 SEED = 16
 ROWS, FULL_ROWS = 25, 100
@@ -23,7 +23,7 @@ CHOICES = {
     "tp": [1, 2, 4],
     "zero": [0, 1, 2, 3],
     "sequence-parallel": ["on", "off"],
-    "recompute": ["none", "selective", "full"],
+    "recompute": ["none", "selective", "full", "auto"],
     "schedule": ["1f1b", "gpipe"],
     "precision": ["fp32", "bf16"],
     "micro-batch": [1, 2],
@@ -66,13 +66,25 @@ def model_of(folder, name):
     return path
 
 
+def limit_for(folder, given):
+    """Bytes of an arena that force some of what selective recomputation drops."""
+    arenas = []
+    for kind in ("none", "selective"):
+        program = os.path.join(folder, kind)
+        call([LLMC, "compile", *[kind if flag == "auto" else flag for flag in given], "-o", program])
+        arenas.append(max(stage["arena_bytes"] for stage in inspect(program)["stages"]))
+    return sum(arenas) // 2
+
+
 refusals = []
 
 
 def prove(folder, row):
     flags = [f for name in CHOICES if name not in ("model", "dp", "pp", "tp") for f in (f"--{name}", row[name])]
-    done = call([LLMC, "verify", model_of(folder, row["model"]), "--mesh", f"{row['dp']}x{row['pp']}x{row['tp']}",
-                 "--seq", 16, "--twin", "off", "--json", *flags], check=False)
+    given = [model_of(folder, row["model"]), "--mesh", f"{row['dp']}x{row['pp']}x{row['tp']}", "--seq", 16, *flags]
+    if row["recompute"] == "auto":
+        given += ["--memory-limit", limit_for(folder, given)]
+    done = call([LLMC, "verify", *given, "--twin", "off", "--json"], check=False)
     if done.returncode == 1 and "llmc: error: " in done.stderr:
         reason = done.stderr[done.stderr.index("llmc: error: "):].strip()
         require(any(word in reason for word in ("valid", "use ", "choose", "nearest", "leave")), f"names no way out: {reason}")

@@ -282,7 +282,7 @@ suite.run("output not writable", lambda folder: refused(
     compile_model(CONFIG, os.path.join(folder, "none", "out"), check=False), 1, "none"))
 for flags in [["--zero", "auto"], ["--precision", "fp8"], ["--sequence-parallel", "auto"], ["--cp", "2"], ["--ep", "2"],
               ["--etp", "2"],
-              ["--recompute", "auto"], ["--virtual-stages", "2"],
+              ["--virtual-stages", "2"],
               ["--schedule", "interleaved"], ["--schedule", "zero-bubble"], ["--target", "cuda"],
               ["--mesh", "auto"]]:
     suite.run("not built yet: " + " ".join(flags), compile_refused, CONFIG, flags,

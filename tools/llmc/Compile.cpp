@@ -121,8 +121,11 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
                 ? text("; --zero ", *options.zero, " has no second data-parallel rank to share with")
                 : "")
         << "\n";
-  out << "choices     " << builtChoices() << ", sequence-parallel " << sequenceNote(program, options) << ", recompute " << nameOf(options.recompute) << ", fusion " << (options.fuse ? "on" : "off") << ", zero " << options.zeroStage() << ", tie " << nameOf(options.tie) << ", raise "
-      << (options.raise ? "on" : "off") << "\n";
+  out << "choices     " << builtChoices() << ", sequence-parallel " << sequenceNote(program, options)
+      << ", recompute " << nameOf(options.recompute)
+      << (options.memoryLimit ? text(", memory-limit ", options.memoryLimit) : "") << ", fusion "
+      << (options.fuse ? "on" : "off") << ", zero " << options.zeroStage() << ", tie " << nameOf(options.tie)
+      << ", raise " << (options.raise ? "on" : "off") << "\n";
   for (auto [i, stage] : llvm::enumerate(program.stages)) {
     const planfile::ChunkT &chunk = *stage->chunks.front();
     out << llvm::left_justify(text("stage ", i), 12);

@@ -12,6 +12,7 @@
 #include "lib/verify/source/FromFile.h"
 #include "lib/verify/scaled/Isomorphism.h"
 #include "lib/verify/scaled/Shrink.h"
+#include "passes/5-schedule/Passes.h"
 #include "lib/verify/source/StateChecks.h"
 #include "lib/verify/kernels/Shapes.h"
 #include "llvm/Support/Path.h"
@@ -155,6 +156,9 @@ FailureOr<ScaledDownModel> ModelScaler::shrinkAt(ModuleOp model, Phase border, i
   // Keep the plan's buckets: they are cut by bytes, of which the scaled-down model has fewer.
   if (Attribute pieces = plan.at(Phase::Schedule)->getAttr("plan.bucket_pieces"))
     (*small.model)->setAttr("plan.bucket_pieces", pieces);
+  // Keep what the plan keeps for backward: a limit in bytes would choose otherwise.
+  if (Attribute kept = plan.at(Phase::Schedule)->getAttr(llmc::kKept))
+    (*small.model)->setAttr(llmc::kKept, kept);
   FailureOr<Subject> twin = compileSubject(context, options, Phase::Emit, {*small.model, border});
   if (failed(twin))
     return failure();

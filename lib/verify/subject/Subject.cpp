@@ -70,6 +70,10 @@ CompileOptions oneRank(const CompileOptions &options) {
     one.globalBatch = options.globalRows();
   }
   static_cast<planfile::MeshSizes &>(one) = {};
+  // A limit is for the ranks of a mesh: one rank keeps all.
+  one.memoryLimit = 0;
+  if (one.recompute == Recompute::Auto)
+    one.recompute = Recompute::None;
   return one;
 }
 

@@ -1,19 +1,12 @@
-// Finds the cheapest set as a minimum cut. Each value that backward would not have anyway is an
-// edge that costs its bytes, from its `made` node to its `read` node:
-//
-// source --never--> made(v)   v is an argument that backward lacks, or no op may compute it again
-// made(v) --bytes--> read(v)  v is kept
-// read(u) --never--> made(v)  an op that may run again computes v from u
-// read(v) --never--> target   backward reads v
+// Describes blocks as problems of which values to keep (KeptSet.h).
 #include "passes/5-schedule/Recompute/ChooseKept.h"
 
-#include "lib/support/MinCut.h"
-#include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Block.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "passes/5-schedule/Recompute/KeptSet.h"
 
 using namespace mlir;
 using namespace llmc;
-using support::MinCut;
 
 int64_t llmc::bytesOf(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -32,39 +25,110 @@ static llvm::DenseSet<Value> findFixed(const RecomputeChoice &choice) {
   return fixed;
 }
 
-llvm::SetVector<Value> llmc::chooseKept(const RecomputeChoice &choice) {
-  llvm::DenseSet<Value> fixed = findFixed(choice);
-  MinCut cut;
-  llvm::MapVector<Value, std::pair<unsigned, unsigned>> nodes; // made, read
-  auto add = [&](Value value, bool isSource) {
-    if (fixed.contains(value) || !isa<RankedTensorType>(value.getType()))
-      return;
-    unsigned made = cut.addNode(), read = cut.addNode();
-    nodes[value] = {made, read};
-    cut.addEdge(made, read, bytesOf(value));
-    if (isSource)
-      cut.addEdge(MinCut::kSource, made, MinCut::kUncuttable);
-  };
+// Lists the values that can be kept, and that backward has not anyway.
+static SmallVector<Value> listValues(const RecomputeChoice &choice, const llvm::DenseSet<Value> &fixed) {
+  SmallVector<Value> values;
   for (BlockArgument arg : choice.block->getArguments())
     if (choice.sourceOf(arg) == Source::None)
-      add(arg, /*isSource=*/true);
-  for (Operation &op : *choice.block) {
-    bool redo = choice.mayRedo(&op, fixed);
-    for (Value result : op.getResults()) {
-      add(result, !redo);
-      auto it = nodes.find(result);
-      for (Value operand : op.getOperands())
-        if (auto from = nodes.find(operand); redo && it != nodes.end() && from != nodes.end())
-          cut.addEdge(from->second.second, it->second.first, MinCut::kUncuttable);
-    }
+      values.push_back(arg);
+  for (Operation &op : *choice.block)
+    llvm::append_range(values, op.getResults());
+  llvm::erase_if(values, [&](Value value) { return fixed.contains(value) || !isa<RankedTensorType>(value.getType()); });
+  return values;
+}
+
+llvm::SetVector<Value> llmc::valuesOf(const RecomputeChoice &choice, ArrayRef<int64_t> numbers) {
+  SmallVector<Value> values = listValues(choice, findFixed(choice));
+  llvm::SetVector<Value> found;
+  for (int64_t number : numbers)
+    found.insert(values[number]);
+  return found;
+}
+
+namespace {
+
+// Describes one block after the other as one problem.
+class ProblemBuilder {
+public:
+  void add(const RecomputeChoice &choice);
+  // Returns the problem's values of block 0 with the numbers.
+  std::vector<bool> keptOf(ArrayRef<int64_t> numbers) const {
+    std::vector<bool> kept;
+    for (Place place : places)
+      kept.push_back(place.block == 0 && llvm::is_contained(numbers, place.number));
+    return kept;
+  }
+  // Sorts what is kept by block.
+  SmallVector<KeptNumbers> numbersOf(const KeptSet &set) const;
+
+  KeptSetProblem problem;
+
+private:
+  struct Place {
+    size_t block;
+    int64_t number;
+  };
+  SmallVector<Place> places; // of each value of the problem
+  size_t blocks = 0;
+};
+
+void ProblemBuilder::add(const RecomputeChoice &choice) {
+  llvm::DenseSet<Value> fixed = findFixed(choice);
+  llvm::DenseMap<Value, unsigned> ids;
+  for (auto [number, value] : llvm::enumerate(listValues(choice, fixed))) {
+    ids[value] = problem.values.size();
+    places.push_back({blocks, int64_t(number)});
+    problem.values.push_back({bytesOf(value) * choice.layers});
   }
   for (Value value : choice.needed)
-    if (auto it = nodes.find(value); it != nodes.end())
-      cut.addEdge(it->second.second, MinCut::kTarget, MinCut::kUncuttable);
-  std::vector<bool> side = cut.solve();
-  llvm::SetVector<Value> kept;
-  for (auto &[value, node] : nodes)
-    if (side[node.first] && !side[node.second])
-      kept.insert(value);
-  return kept;
+    if (auto it = ids.find(value); it != ids.end())
+      problem.values[it->second].needed = true;
+  for (Operation &op : *choice.block) {
+    KeptSetProblem::Op entry;
+    for (Value result : op.getResults())
+      if (auto it = ids.find(result); it != ids.end())
+        entry.results.push_back(it->second);
+    if (entry.results.empty())
+      continue;
+    for (Value operand : op.getOperands())
+      if (auto it = ids.find(operand); it != ids.end())
+        entry.operands.push_back(it->second);
+    entry.mayRedo = choice.mayRedo(&op, fixed);
+    if (entry.mayRedo && choice.priceOf)
+      entry.price = choice.priceOf(&op) * double(choice.layers);
+    problem.ops.push_back(std::move(entry));
+  }
+  ++blocks;
+}
+
+SmallVector<KeptNumbers> ProblemBuilder::numbersOf(const KeptSet &set) const {
+  SmallVector<KeptNumbers> numbers(blocks);
+  for (auto [v, place] : llvm::enumerate(places))
+    if (set.kept[v])
+      numbers[place.block].push_back(place.number);
+  return numbers;
+}
+
+} // namespace
+
+bool llmc::suffices(const RecomputeChoice &choice, ArrayRef<int64_t> numbers) {
+  ProblemBuilder builder;
+  builder.add(choice);
+  int64_t count = builder.problem.values.size();
+  return llvm::all_of(numbers, [&](int64_t number) { return number >= 0 && number < count; }) &&
+         priced(builder.problem, builder.keptOf(numbers)).has_value();
+}
+
+KeptNumbers llmc::chooseFewestBytes(const RecomputeChoice &choice) {
+  ProblemBuilder builder;
+  builder.add(choice);
+  return builder.numbersOf(keepFewestBytes(builder.problem)).front();
+}
+
+SmallVector<KeptNumbers> llmc::chooseCheapest(ArrayRef<RecomputeChoice> choices, int64_t bytes) {
+  ProblemBuilder builder;
+  for (const RecomputeChoice &choice : choices)
+    builder.add(choice);
+  std::optional<KeptSet> set = keepCheapest(builder.problem, bytes);
+  return builder.numbersOf(set ? *set : keepFewestBytes(builder.problem));
 }

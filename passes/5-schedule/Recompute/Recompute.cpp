@@ -28,6 +28,17 @@ bool isCheap(Operation *op, const llvm::DenseSet<Value> &fixed) {
          llvm::none_of(op->getOperands(), [&](Value v) { return fixed.contains(v); });
 }
 
+// Returns whether two ops compute the same of equal operands, wherever they come from.
+bool computesAlike(Operation *a, Operation *b) {
+  auto attrsOf = [](Operation *op) {
+    NamedAttrList attrs(op->getAttrDictionary());
+    attrs.erase(kOrigin);
+    attrs.erase(kBackward);
+    return attrs.getDictionary(op->getContext());
+  };
+  return a->getName() == b->getName() && a->getResultTypes() == b->getResultTypes() && attrsOf(a) == attrsOf(b);
+}
+
 // Computes values of a forward block again in its backward block, each before its first reader.
 class Redo {
 public:
@@ -40,7 +51,7 @@ public:
     Value value;
     bool isKept = false;
     double flops = 0;
-    SmallVector<Operation *> ops;
+    SmallVector<Operation *> ops = {};
   };
 
   SmallVector<Result> run() {
@@ -104,18 +115,6 @@ private:
     }
   }
 
-  // Returns whether two ops compute the same, wherever they come from.
-  static bool sameOp(Operation *a, Operation *b) {
-    auto attrsOf = [](Operation *op) {
-      NamedAttrList attrs(op->getAttrDictionary());
-      attrs.erase(kOrigin);
-      attrs.erase(kBackward);
-      return attrs.getDictionary(op->getContext());
-    };
-    return a->getName() == b->getName() && a->getOperands() == b->getOperands() &&
-           a->getResultTypes() == b->getResultTypes() && attrsOf(a) == attrsOf(b);
-  }
-
   // Marks a collective, for reports, as one of the forward that the backward makes again.
   static void markAgain(Operation *collective, bool again) {
     auto origin = collective->getAttrOfType<DictionaryAttr>(kOrigin);
@@ -138,7 +137,8 @@ private:
         continue;
       SmallVector<Operation *> &others = readers[op.getOperand(0)];
       auto same = llvm::find_if(others, [&](Operation *other) {
-        return (clones.contains(&op) || clones.contains(other)) && sameOp(&op, other);
+        return (clones.contains(&op) || clones.contains(other)) && op.getOperands() == other->getOperands() &&
+               computesAlike(&op, other);
       });
       if (same == others.end()) {
         others.push_back(&op);
@@ -163,14 +163,90 @@ private:
   Result current;
 };
 
+// Prices a byte that ranks exchange: a link of 450 GB/s (NVLink 4, one direction) beside half of the
+// 989 TFLOP/s of the chip that it leads to (NVIDIA H100 data sheet, SXM, bf16).
+constexpr double kFlopsPerByte = 1100;
+
+// Chooses what the blocks of a stage keep.
+class StageChoice {
+public:
+  StageChoice(StagePair &stage, StringRef mode) : stage(stage), mode(mode), pairs(stage.pairs()) {}
+
+  // Returns the choice of the mode for each pair of blocks. `budget` is for `auto`: the bytes that one
+  // micro-batch may keep.
+  SmallVector<KeptNumbers> run(int64_t budget) const {
+    SmallVector<RecomputeChoice> choices = list();
+    if (mode == "auto")
+      return chooseCheapest(choices, budget);
+    return llvm::map_to_vector(choices, chooseFewestBytes);
+  }
+
+  // Returns whether a choice is one: as many blocks, and enough of each to compute the rest.
+  bool fits(ArrayRef<KeptNumbers> numbers) const {
+    SmallVector<RecomputeChoice> choices = list();
+    return choices.size() == numbers.size() &&
+           llvm::all_of_zip(choices, numbers,
+                            [](const RecomputeChoice &choice, const KeptNumbers &kept) { return suffices(choice, kept); });
+  }
+
+  // Returns the values of a block that the numbers stand for, whatever the mode.
+  static llvm::SetVector<Value> valuesOf(const StagePair &stage, const BlockPair &pair, ArrayRef<int64_t> numbers) {
+    RecomputeChoice choice;
+    choice.block = pair.forward;
+    choice.sourceOf = [&](BlockArgument arg) { return stage.sourceOf(pair, arg); };
+    return llmc::valuesOf(choice, numbers);
+  }
+
+private:
+  SmallVector<RecomputeChoice> list() const {
+    return llvm::map_to_vector(pairs, [&](const BlockPair &pair) { return choiceFor(pair); });
+  }
+
+  RecomputeChoice choiceFor(const BlockPair &pair) const {
+    RecomputeChoice choice;
+    choice.block = pair.forward;
+    for (auto &[value, args] : pair.kept)
+      choice.needed.push_back(value);
+    choice.sourceOf = [this, &pair](BlockArgument arg) { return stage.sourceOf(pair, arg); };
+    bool all = mode == "auto" || (mode == "full" && pair.forwardRepeat);
+    choice.mayRedo = [all](Operation *op, const llvm::DenseSet<Value> &fixed) {
+      return all ? op->getNumRegions() == 0 : isCheap(op, fixed);
+    };
+    choice.priceOf = [&pair](Operation *op) { return priceOf(pair, op); };
+    choice.layers = pair.layers();
+    return choice;
+  }
+
+  static double priceOf(const BlockPair &pair, Operation *op) {
+    if (isCollective(op))
+      return isMadeAnyway(pair, op) ? 0
+                                    : kFlopsPerByte * double(std::max(bytesOf(op->getOperand(0)),
+                                                                      bytesOf(op->getResult(0))));
+    auto compute = dyn_cast<graph::GraphOpInterface>(op);
+    return compute ? compute.getFlops() : 0;
+  }
+
+  // Returns whether the backward makes the same call of its own accord.
+  static bool isMadeAnyway(const BlockPair &pair, Operation *op) {
+    auto kept = pair.kept.find(op->getOperand(0));
+    return kept != pair.kept.end() && llvm::any_of(kept->second, [&](BlockArgument arg) {
+             return llvm::any_of(arg.getUsers(), [&](Operation *user) { return computesAlike(user, op); });
+           });
+  }
+
+  StagePair &stage;
+  StringRef mode;
+  SmallVector<BlockPair, 2> pairs;
+};
+
 struct Recompute : impl::RecomputeBase<Recompute> {
   using RecomputeBase::RecomputeBase;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (!llvm::is_contained({"none", "selective", "full"}, StringRef(mode))) {
+    if (!llvm::is_contained({"none", "selective", "full", "auto"}, StringRef(mode))) {
       module.emitError("unknown mode of recomputation '")
-          << mode << "'; known are none, selective and full";
+          << mode << "'; known are none, selective, full and auto";
       return signalPassFailure();
     }
     if (mode == "none" || isInference(module))
@@ -178,11 +254,14 @@ struct Recompute : impl::RecomputeBase<Recompute> {
     for (auto func : module.getOps<func::FuncOp>())
       if (procedureOf(func) == "forward")
         if (func::FuncOp backward = backwardOf(module, func))
-          run(func, backward);
+          if (failed(run(func, backward)))
+            return signalPassFailure();
     if (mode == "full" && !hasLayers)
       module.emitRemark("--recompute full computes layers again from their inputs, and no layers are "
                         "folded here: it does what selective does");
     module->setAttr("plan.recomputed", ArrayAttr::get(&getContext(), notes));
+    if (mode == "auto")
+      module->setAttr(kKept, ArrayAttr::get(&getContext(), chosen));
   }
 
   static StringRef procedureOf(func::FuncOp func) {
@@ -198,24 +277,54 @@ struct Recompute : impl::RecomputeBase<Recompute> {
     return {};
   }
 
-  void run(func::FuncOp forward, func::FuncOp backward) {
+  // Returns what module attribute `plan.kept` says for the next pair of functions; null without it.
+  ArrayAttr recorded() {
+    auto all = getOperation()->getAttrOfType<ArrayAttr>(kKept);
+    auto entry = all && chosen.size() < all.size() ? dyn_cast<DictionaryAttr>(all[chosen.size()]) : nullptr;
+    return entry ? entry.getAs<ArrayAttr>("blocks") : ArrayAttr();
+  }
+
+  // Returns what each pair of blocks keeps. Fails after errors.
+  FailureOr<SmallVector<KeptNumbers>> choose(StagePair &stage) {
+    ArrayAttr given = mode == "auto" ? recorded() : ArrayAttr();
+    if (!given) {
+      int64_t budget = chosen.size() < budgets.size() ? budgets[chosen.size()]
+                                                      : std::numeric_limits<int64_t>::max();
+      return StageChoice(stage, mode).run(budget);
+    }
+    SmallVector<KeptNumbers> numbers;
+    for (auto list : given.getAsRange<DenseI64ArrayAttr>())
+      numbers.emplace_back(list.asArrayRef().begin(), list.asArrayRef().end());
+    if (!StageChoice(stage, mode).fits(numbers))
+      return getOperation()->emitError("plan.kept does not fit stage ")
+             << stage.forward->getAttr(kStage) << ": it names what a block does not have, or too little to "
+             << "compute what the backward reads";
+    return numbers;
+  }
+
+  LogicalResult run(func::FuncOp forward, func::FuncOp backward) {
     StagePair stage(forward, backward);
-    for (size_t i = 0, count = stage.pairs().size(); i < count; ++i) {
+    FailureOr<SmallVector<KeptNumbers>> choice = choose(stage);
+    if (failed(choice))
+      return failure();
+    Builder b(&getContext());
+    SmallVector<Attribute> lists;
+    int64_t bytes = 0;
+    for (auto [i, numbers] : llvm::enumerate(*choice)) {
       BlockPair pair = stage.pairs()[i];
-      SmallVector<Value> needed;
-      for (auto &[value, args] : pair.kept)
-        needed.push_back(value);
-      bool all = mode == "full" && pair.forwardRepeat;
       hasLayers |= bool(pair.forwardRepeat);
-      auto sourceOf = [&](BlockArgument arg) { return stage.sourceOf(pair, arg); };
-      auto mayRedo = [&](Operation *op, const llvm::DenseSet<Value> &fixed) {
-        return all ? op->getNumRegions() == 0 : isCheap(op, fixed);
-      };
-      llvm::SetVector<Value> kept = chooseKept({pair.forward, needed, sourceOf, mayRedo});
+      llvm::SetVector<Value> kept = StageChoice::valuesOf(stage, pair, numbers);
+      for (Value value : kept)
+        bytes += bytesOf(value) * pair.layers();
+      lists.push_back(b.getDenseI64ArrayAttr(numbers));
       for (const Redo::Result &redone : Redo(stage, pair, kept).run())
         note(forward, pair, redone);
     }
     stage.clean();
+    chosen.push_back(b.getDictionaryAttr({b.getNamedAttr("stage", forward->getAttr(kStage)),
+                                          b.getNamedAttr("bytes", b.getI64IntegerAttr(bytes)),
+                                          b.getNamedAttr("blocks", b.getArrayAttr(lists))}));
+    return success();
   }
 
   // Returns the name of a node; with a star in place of the layer if layers share it.
@@ -256,7 +365,7 @@ struct Recompute : impl::RecomputeBase<Recompute> {
     notes.push_back(b.getDictionaryAttr(entries));
   }
 
-  SmallVector<Attribute> notes;
+  SmallVector<Attribute> notes, chosen; // of all pairs of functions so far
   bool hasLayers = false;
 };
 } // namespace

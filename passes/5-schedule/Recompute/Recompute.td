@@ -13,14 +13,20 @@ def Recompute : Pass<"llmc-recompute", "::mlir::ModuleOp"> {
       collectives too; dead parts of it are left out, and an op that backward has anyway (a gather
       of the sequence for the gradient of a weight, a gather of weights) is not done twice. Around
       the layers it is `selective`. `none` changes nothing.
+      `auto` keeps at most `budgets` bytes for a micro-batch of each stage, and runs again what costs
+      least: the FLOPs of ops, and of a collective those that a chip does while it moves (1,100 a
+      byte), or nothing where backward makes the same call anyway. Anything may run again.
+      `plan.kept` records the choice on the module; where it is given, `auto` follows it.
       `plan.recomputed` lists, on the module, each value that is computed again, what that costs and
       what it saves.
     Keeps: all values, bit for bit, as ops define them (kernels of several ops round less).
-    Errors: an unknown mode. A remark says that `full` found no folded layers.
+    Errors: an unknown mode, a `plan.kept` that does not fit the functions. A remark says that `full` found no folded layers.
     Example: test/passes/5-schedule/recompute.mlir
   }];
   let options = [
-    Option<"mode", "mode", "std::string", "\"none\"", "none, selective or full">,
+    Option<"mode", "mode", "std::string", "\"none\"", "none, selective, full or auto">,
+    ListOption<"budgets", "budgets", "int64_t",
+               "for auto: bytes that a micro-batch may keep, of each forward function; any without it">,
   ];
   let statistics = [
     Statistic<"numRedone", "redone values", "residuals that backward computes again">,

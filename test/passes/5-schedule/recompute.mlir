@@ -1,12 +1,21 @@
 // RUN: llmc-opt %s --llmc-recompute=mode=selective | FileCheck %s --check-prefixes=CHECK,SELECT
 // RUN: llmc-opt %s --llmc-recompute=mode=full | FileCheck %s --check-prefixes=CHECK,FULL
+// RUN: llmc-opt %s --llmc-recompute="mode=auto budgets=256" | FileCheck %s --check-prefixes=CHECK,SELECT,KEPT
+// RUN: llmc-opt %s --llmc-recompute="mode=auto budgets=128" | FileCheck %s --check-prefixes=CHECK,FULL
+// RUN: llmc-opt %s --llmc-recompute=mode=auto | FileCheck %s --check-prefix=ALL
 // RUN: llmc-opt %s --llmc-recompute=mode=none | FileCheck %s --check-prefix=NONE
 
 // A layer h = x + exp(tanh(x w)), whose product is a partial sum over tp. Backward reads x, tanh and
 // exp. `selective` keeps x and tanh: it takes as much as the sum before it, and less is done again.
-// `full` keeps x alone, and runs the product and its reduction again, but not the last addition.
+// `full` keeps x alone, and runs the product and its reduction again, but not the last addition. `auto`
+// does the one where two layers may keep two values, the other where they may keep one, and nothing
+// without a limit. Of the values of a layer that backward has not
+// anyway (the weight) x has number 0 and tanh number 3.
 
 // NONE-NOT: plan.recomputed
+// ALL: plan.kept = [{blocks = [array<i64>, array<i64: 0, 3, 4>], bytes = 384 : i64, stage = 0 : i64}]
+// ALL-SAME: plan.recomputed = []
+// KEPT: plan.kept = [{blocks = [array<i64>, array<i64: 0, 3>], bytes = 256 : i64, stage = 0 : i64}]
 // SELECT: plan.recomputed = [{bytes = 64 : i64, flops = {{.*}}, layers = 2 : i64, node = "", op = "graph.exp", ops = ["graph.exp"], stage = 0 : i64}]
 // FULL: plan.recomputed = [
 // FULL-SAME: op = "graph.tanh", ops = ["graph.matmul", "parallel.all_reduce", "graph.tanh"]
