@@ -22,6 +22,9 @@ struct Fault {
   Edit edit;
   // Names a low precision, in which steps that are not finite are skipped; null: f32.
   const char *precision = nullptr;
+  // Names what backward computes again, where tensor ranks share out the sequence; null: nothing, and
+  // sequences are whole.
+  const char *recompute = nullptr;
 };
 
 std::vector<Fault> importFaults();
@@ -30,6 +33,7 @@ std::vector<Fault> trainFaults(); // loss and gradients
 std::vector<Fault> optimizerFaults();
 std::vector<Fault> shardFaults();
 std::vector<Fault> partitionFaults();
+std::vector<Fault> sequenceFaults(); // shared sequences, and what runs again
 std::vector<Fault> scheduleFaults();
 std::vector<Fault> kernelFaults();
 std::vector<Fault> typeFaults();

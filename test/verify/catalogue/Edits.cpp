@@ -1,6 +1,7 @@
 #include "test/verify/catalogue/Edits.h"
 
 #include "dialects/graph/Graph.h"
+#include "dialects/parallel/Annotations.h"
 #include "dialects/plan/Plan.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -145,6 +146,24 @@ Edit leaveOut(Where where, unsigned result, unsigned operand) {
     if (op->getResult(result).getType() != op->getOperand(operand).getType())
       return false;
     op->getResult(result).replaceAllUsesWith(op->getOperand(operand));
+    return true;
+  });
+}
+
+Edit repeatOwnPart(Where where) {
+  return at(where, [](Operation *op) {
+    auto gather = dyn_cast<parallel::AllGatherOp>(op);
+    if (!gather)
+      return false;
+    auto part = cast<RankedTensorType>(gather.getOperand().getType());
+    auto whole = cast<RankedTensorType>(gather.getType());
+    int64_t dim = gather.getDim(), ranks = whole.getDimSize(dim) / part.getDimSize(dim);
+    OpBuilder b(op);
+    auto made = graph::ConcatOp::create(b, op->getLoc(), whole, SmallVector<Value>(ranks, gather.getOperand()), dim);
+    if (Attribute origin = op->getAttr(parallel::kBackward))
+      made->setAttr(parallel::kBackward, origin);
+    op->replaceAllUsesWith(made);
+    op->erase();
     return true;
   });
 }

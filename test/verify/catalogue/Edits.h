@@ -32,6 +32,8 @@ Edit exchangeOperands(Where where, unsigned i, unsigned j);
 Edit takeOperand(Where where, unsigned i, Where from, unsigned result);
 // Replaces all uses of a result by an operand, so that the op has no effect.
 Edit leaveOut(Where where, unsigned result, unsigned operand);
+// Replaces a gather by the rank's own part, once for each rank.
+Edit repeatOwnPart(Where where);
 // Multiplies a float result by `factor` for all its uses.
 Edit scaleResult(Where where, unsigned result, double factor);
 // Adds `term` to a float result for all its uses.

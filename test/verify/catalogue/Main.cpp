@@ -27,7 +27,7 @@ std::vector<Fault> chosen(const std::string &text, size_t every) {
   size_t number = 0;
   for (auto part : {catalogue::importFaults, catalogue::raiseFaults, catalogue::trainFaults,
                     catalogue::optimizerFaults, catalogue::shardFaults, catalogue::partitionFaults,
-                    catalogue::scheduleFaults, catalogue::kernelFaults, catalogue::typeFaults})
+                    catalogue::sequenceFaults, catalogue::scheduleFaults, catalogue::kernelFaults, catalogue::typeFaults})
     for (Fault &fault : part())
       if ((std::string(toString(fault.phase)) + ": " + fault.name).find(text) != std::string::npos &&
           number++ % every == 0)
@@ -73,12 +73,15 @@ public:
   // Null after diagnostics.
   const verify::IrMutationRunner *of(const Fault &fault) {
     std::string precision = fault.precision ? fault.precision : "fp32";
-    auto &court = courts[{fault.model, fault.mesh, precision, needsOracle(fault)}];
+    std::string recompute = fault.recompute ? fault.recompute : "";
+    auto &court = courts[{fault.model, fault.mesh, precision, recompute, needsOracle(fault)}];
     if (court)
       return court.get();
     verify::VerifyOptions options;
     CompileOptions &compile = options.compile;
-    compile.sequenceParallel = false; // places are counted in whole sequences
+    compile.sequenceParallel = fault.recompute != nullptr; // else places are counted in whole sequences
+    if (recompute == "full")
+      compile.recompute = Recompute::Full;
     compile.model = folder + "/" + fault.model + ".json";
     if (!std::filesystem::exists(compile.model))
       compile.model = folder + "/" + fault.model + ".onnx";
@@ -101,7 +104,7 @@ public:
 private:
   mlir::MLIRContext &context;
   std::string folder, python;
-  using Key = std::tuple<std::string, std::string, std::string, bool>;
+  using Key = std::tuple<std::string, std::string, std::string, std::string, bool>;
   std::map<Key, std::unique_ptr<verify::IrMutationRunner>> courts;
 };
 
