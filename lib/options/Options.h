@@ -117,9 +117,9 @@ struct CompileOptions : planfile::MeshSizes {
   // Returns the stage of ZeRO; 0 where no other rank has the same data-parallel states.
   int zeroStage() const { return infer || dp * cp == 1 ? 0 : zero.value_or(1); }
 
-  // Returns whether rows of `tokens` tokens are cut over the tensor-parallel ranks.
+  // Returns whether rows of `tokens` tokens are cut over the tensor-parallel ranks too.
   bool cutsSequence(int64_t tokens) const {
-    return tp > 1 && tokens % tp == 0 && sequenceParallel.value_or(!infer);
+    return tp > 1 && tokens % (tp * cp) == 0 && sequenceParallel.value_or(!infer);
   }
 
   // Returns the rows of the global view of one micro-batch; of a step; the micro-batches of a step.

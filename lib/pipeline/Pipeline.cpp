@@ -137,12 +137,14 @@ static void checkChoices(const CompileOptions &options, int64_t tokens, std::vec
     errors.push_back(std::string("--reduce-dtype fp16 does not fit --precision ") + nameOf(precision) +
                      ": sums of gradients exceed fp16 without a loss scale; use --reduce-dtype bf16 or "
                      "--precision fp16");
+  int64_t parts = options.tp * options.cp;
   if (options.tp > 1 && options.sequenceParallel.value_or(false) && !options.cutsSequence(tokens))
     errors.push_back(support::text(
-        "--sequence-parallel on shares out ", tokens, " tokens of a row over tp = ", options.tp,
+        "--sequence-parallel on shares out ", tokens, " tokens of a row over tp",
+        options.cp > 1 ? " times cp" : "", " = ", parts,
         " ranks, which do not divide them; the nearest valid numbers of tokens (--seq, or --dim of an ONNX "
-        "file) are ", tokens < options.tp ? std::string() : support::text(tokens / options.tp * options.tp, " and "),
-        (tokens / options.tp + 1) * options.tp, ", if the model has so many positions; or leave it off"));
+        "file) are ", tokens < parts ? std::string() : support::text(tokens / parts * parts, " and "),
+        (tokens / parts + 1) * parts, ", if the model has so many positions; or leave it off"));
   if (!options.infer && options.recompute == Recompute::Auto && options.memoryLimit == 0)
     errors.push_back("--recompute auto computes again as little as fits --memory-limit: give the bytes that the "
                      "arena of a rank may take, or choose none, selective or full");

@@ -180,6 +180,22 @@ json dataAlternatives(const PlanIndex &book, const Traffic &t) {
   return list;
 }
 
+// Proposes other ways to share out, or not to share out, the tokens of a row.
+json contextAlternatives(const PlanIndex &book, const Traffic &t) {
+  if (book.program.origins[t.origin]->op == "gradients")
+    return dataAlternatives(book, t);
+  uint64_t ranks = sizeOf(*book.program.mesh, AxisRole::Context);
+  json list = json::array();
+  list.push_back({{"name", "cp 1"},
+                  {"text", text("--cp 1: no such call, but a rank keeps the activations of all tokens of a row, ", ranks,
+                                " times as much")}});
+  if (t.kind == "all_to_all")
+    list.push_back({{"name", "ring"},
+                    {"text", "keys and values travel from rank to rank while attention works on those that are there "
+                             "(--cp-kind ring): not built"}});
+  return list;
+}
+
 json sendAlternatives(const PlanIndex &book, const Traffic &t) {
   json list = json::array();
   const OriginT &origin = *book.program.origins[t.origin];
@@ -223,7 +239,9 @@ json alternativesTo(const PlanIndex &book, const Traffic &t) {
     if (t.phase == planfile::Phase::Update)
       list.push_back(inEachMicroBatch(book, t));
     list.push_back(wholeSequence(book, t, book.firstNamed(t.axes)));
-  } else if (origin.tactic == "data")
+  } else if (origin.tactic == "context")
+    list = contextAlternatives(book, t);
+  else if (origin.tactic == "data")
     list = dataAlternatives(book, t);
   else if (origin.tactic == "state")
     list = stageAlternatives(book, t);

@@ -15,11 +15,14 @@ void buildShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) {
   // Names of axes are products of atomic axes, and two may share some: experts take
   // axes of the data group, a sequence that is cut in norms those of tensors. An op
   // uses an axis once, so tactics seed in the order in which the more special cut wins:
-  // stages, expert, context, data, tensor, sequence, state.
+  // stages, expert, data, tensor, context, sequence, state.
   // Rows before features: what the data axes leave whole is all that the
   // tensor axes may cut, and no later tactic may undo it.
   pm.addPass(createShardData());
   pm.addPass(createShardTensor());
+  // Heads that the tensor axes have cut are cut further, and tokens before the tensor axes cut these
+  // further, so that each all-to-all stays within the ranks of a context.
+  pm.addPass(createShardContext());
   // Takes what the tensor axes have not used: between a row cut and the next column cut they may cut
   // the sequence.
   if (options.sequenceParallel)

@@ -253,6 +253,19 @@ void AxisPropagation::exclude(Operation *op) {
   excluded.insert(op);
 }
 
+void AxisPropagation::take(Operation *op, unsigned factor, StringRef seed) {
+  requests.push_back({Request::Take, {}, int64_t(factor), seed.str(), "", op});
+  currentSeed = {seed.str(), options.tactic.str()};
+  factors[op] = factor;
+  seeds[op] = currentSeed;
+  for (auto [result, tensor] : llvm::zip(op->getResults(), ruleOf(op).results))
+    for (auto [d, carried] : llvm::enumerate(tensor))
+      if (llvm::is_contained(carried, factor))
+        assign(result, d);
+  while (!worklist.empty())
+    visit(worklist.pop_back_val());
+}
+
 void AxisPropagation::pinTied(Value value, int64_t dim) {
   if (!pinned.insert({value, dim}).second)
     return;
@@ -301,9 +314,11 @@ void AxisPropagation::setOrigin(Operation *op, unsigned factor) {
   SmallVector<NamedAttribute> entries;
   if (auto before = op->getAttrOfType<DictionaryAttr>(kOrigin))
     entries.append(before.begin(), before.end());
-  StringRef rule = options.tactic == "data"       ? StringRef("rows")
-                   : options.tactic == "sequence" ? StringRef("sequence")
-                                                  : describe(op, ruleOf(op), factor);
+  bool isTaken = excluded.contains(op); // against the cut of its neighbours
+  StringRef rule = options.tactic == "data"                  ? StringRef("rows")
+                   : options.tactic == "sequence"            ? StringRef("sequence")
+                   : options.tactic == "context" && !isTaken ? StringRef("tokens")
+                                                             : describe(op, ruleOf(op), factor);
   entries.push_back(b.getNamedAttr(
       axis, b.getDictionaryAttr({b.getNamedAttr("tactic", b.getStringAttr(seeds[op].tactic)),
                                  b.getNamedAttr("rule", b.getStringAttr(rule)),
@@ -366,17 +381,24 @@ void AxisPropagation::write() {
   if (rest.empty())
     return;
   next = std::make_unique<AxisPropagation>(module, rest, options);
-  for (const Request &request : requests) {
-    if (request.kind == Request::Cut)
-      next->cut(request.value, request.dim, request.seed, request.tactic);
-    else if (request.kind == Request::Exclude)
-      next->exclude(request.op);
-    else if (request.kind == Request::Pin)
-      next->pin(request.value, request.dim);
-    else
-      next->allowPadding(request.value, request.dim);
-  }
+  for (const Request &request : requests)
+    repeatOn(*next, request);
   next->write();
+}
+
+void AxisPropagation::repeatOn(AxisPropagation &other, const Request &request) const {
+  switch (request.kind) {
+  case Request::Cut:
+    return other.cut(request.value, request.dim, request.seed, request.tactic);
+  case Request::Take:
+    return other.take(request.op, request.dim, request.seed);
+  case Request::Exclude:
+    return other.exclude(request.op);
+  case Request::Pin:
+    return other.pin(request.value, request.dim);
+  case Request::Pad:
+    return other.allowPadding(request.value, request.dim);
+  }
 }
 
 void AxisPropagation::writeOwn() {

@@ -48,6 +48,10 @@ public:
   // Forbids every later cut of `dim` of `value`, and of the values that are tied to it: an op that
   // makes one of them is not cut along it.
   void pin(mlir::Value value, int64_t dim);
+  // Cuts `factor` of `op`, and those of its results that nothing has cut, whatever its neighbours have:
+  // its operands are resharded, and so are results that have other cuts where they are used. `op` is
+  // one that was excluded before.
+  void take(mlir::Operation *op, unsigned factor, llvm::StringRef seed);
   // Forbids every later cut of `op`.
   void exclude(mlir::Operation *op);
   bool isPinned(mlir::Value value, int64_t dim) const { return pinned.contains({value, dim}); }
@@ -62,10 +66,10 @@ public:
   unsigned reportConflicts();
 
 private:
-  // Records one call of cut(), pin(), exclude() or allowPadding(), which the next axis of the product
-  // repeats.
+  // Records one call of cut(), take(), pin(), exclude() or allowPadding(), which the next axis of the
+  // product repeats.
   struct Request {
-    enum Kind { Cut, Pin, Pad, Exclude } kind;
+    enum Kind { Cut, Pin, Pad, Exclude, Take } kind;
     mlir::Value value;
     int64_t dim;
     std::string seed, tactic;
@@ -75,6 +79,7 @@ private:
   void recordTactic();
   bool reaches(mlir::Operation *op, mlir::Value operand) const;
   parallel::Axes withProduct(parallel::Axes axes, mlir::Operation *op) const;
+  void repeatOn(AxisPropagation &other, const Request &request) const;
   void pinTied(mlir::Value value, int64_t dim);
   void tie(mlir::Value a, mlir::Value b, int64_t shift);
   void buildTies();

@@ -1,5 +1,6 @@
 // Phase 5 in pipeline order. Registration, headers and documentation come from here.
 include "mlir/Pass/PassBase.td"
+include "passes/5-schedule/KeepExchanged/KeepExchanged.td"
 include "passes/5-schedule/Recompute/Recompute.td"
 include "passes/5-schedule/FuseKernels/FuseKernels.td"
 include "passes/5-schedule/UnrollLayers/UnrollLayers.td"

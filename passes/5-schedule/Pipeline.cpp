@@ -8,6 +8,9 @@ namespace llmc {
 void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options) {
   // Forward and backward of a stage are a pair of functions whose layers are still folded: what the
   // one keeps for the other is decided once for all layers, before kernels hide what ops compute.
+  // What the forward has exchanged takes as much as what it was made of, and is kept in its place
+  // before anything decides what to compute again.
+  pm.addPass(createKeepExchanged());
   RecomputeOptions recompute;
   recompute.mode = options.recompute;
   recompute.budgets.assign(options.budgets.begin(), options.budgets.end());

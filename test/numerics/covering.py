@@ -21,6 +21,7 @@ CHOICES = {
     "dp": [1, 2, 4],
     "pp": [1, 2],
     "tp": [1, 2, 4],
+    "cp": [1, 2],
     "zero": [0, 1, 2, 3],
     "sequence-parallel": ["on", "off"],
     "recompute": ["none", "selective", "full", "auto"],
@@ -31,7 +32,7 @@ CHOICES = {
 
 
 def allowed(row):
-    return row["dp"] * row["pp"] * row["tp"] <= RANKS
+    return row["dp"] * row["pp"] * row["tp"] * row["cp"] <= RANKS
 
 
 def pairs(row):

@@ -280,7 +280,7 @@ suite.run("external data missing", external_missing)
 suite.run("unknown ops, all at once", unknown_ops)
 suite.run("output not writable", lambda folder: refused(
     compile_model(CONFIG, os.path.join(folder, "none", "out"), check=False), 1, "none"))
-for flags in [["--zero", "auto"], ["--precision", "fp8"], ["--sequence-parallel", "auto"], ["--cp", "2"], ["--ep", "2"],
+for flags in [["--zero", "auto"], ["--precision", "fp8"], ["--sequence-parallel", "auto"], ["--cp-kind", "ring"], ["--ep", "2"],
               ["--etp", "2"],
               ["--virtual-stages", "2"],
               ["--schedule", "interleaved"], ["--schedule", "zero-bubble"], ["--target", "cuda"],
@@ -297,7 +297,7 @@ suite.run("a run that must end", compile_refused, CONFIG, ["--precision", "fp16"
           ["--on-nonfinite stop ends every run", "a number for --loss-scale"])
 suite.run("a window without gathers", compile_refused, CONFIG, ["--gather-ahead", "2", "--mesh", "2"],
           ["--gather-ahead is for --zero 3"])
-for name in ("cp", "ep", "etp"):
+for name in ("ep", "etp"):
     suite.run(f"not built yet: {name} in --mesh", compile_refused, CONFIG, ["--mesh", f"dp=4,tp=2,{name}=2"],
               [f"--{name} 2 is not built yet; use --{name} 1"])
 suite.run("mesh: products that do not agree, all at once", compile_refused, CONFIG,

@@ -54,11 +54,10 @@ void Checks::takeWords() {
       problems.usage("more than one model: '", options.model, "' and '", word, "'");
 }
 
-// Experts and long sequences have no ranks of their own yet; what is asked for must
-// agree all the same.
+// Experts have no ranks of their own yet; what is asked for must agree all the same.
 void Checks::checkMesh() {
   using planfile::AxisRole;
-  for (AxisRole role : {AxisRole::Context, AxisRole::Expert, AxisRole::ExpertTensor})
+  for (AxisRole role : {AxisRole::Expert, AxisRole::ExpertTensor})
     if (int64_t size = options.of(role); size != 1)
       problems.refuse("--", nameOf(role), " ", size, " is not built yet; use --", nameOf(role),
                       " 1");

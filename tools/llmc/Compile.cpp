@@ -96,7 +96,7 @@ std::string sequenceNote(const planfile::ProgramT &program, const CompileOptions
     return options.sequenceParallel.value_or(false) ? "off (tp is 1)" : "off";
   if (options.infer || options.sequenceParallel)
     return "off";
-  return text("off (tp ", options.tp, " does not divide ", counted(tokens, "token"), ")");
+  return text("off (tp ", options.tp, options.cp > 1 ? text(" times cp ", options.cp) : "", " does not divide ", counted(tokens, "token"), ")");
 }
 
 void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
@@ -104,6 +104,7 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
   out << options.model << ": " << counted(program.model->parameters, "parameter") << ", "
       << counted(program.model->layers, "layer") << "\n"
       << "mesh        dp " << options.dp << " x pp " << options.pp << " x tp " << options.tp
+      << (options.cp > 1 ? text(" x cp ", options.cp) : "")
       << " = " << counted(options.ranks(), "rank") << "\n";
   if (program.mode == planfile::Mode::Infer)
     printInference(out, program);

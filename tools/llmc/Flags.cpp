@@ -86,6 +86,7 @@ Entries meshFlags() {
            "dp x cp x tp = edp x ep x etp", "1"),
       axis("--pp", nullptr, nullptr),
       axis("--tp", nullptr, nullptr),
+      axis("--cp", nullptr, nullptr),
       axis("--edp", nullptr, nullptr),
   };
 }
@@ -178,7 +179,7 @@ Entries choiceFlags() {
 Entries laterFlags() {
   Entries flags = {
       later("--target", "cpu", {"cuda"}),
-      axis("--cp", nullptr, "1"),
+      later("--cp-kind", "heads", {"ring"}),
       axis("--ep", nullptr, "1"),
       axis("--etp", nullptr, "1"),
       later("--virtual-stages", "1", {"2", "3", "4", "auto"}),

@@ -52,7 +52,7 @@ void keepFirstLines(std::string &note, const Isomorphism &found) {
     note += text(found.count - found.differences.size(), " more\n");
 }
 
-std::string meshText(const CompileOptions &o) { return text(o.dp, "x", o.pp, "x", o.tp); }
+std::string meshText(const CompileOptions &o) { return text(o.dp, "x", o.pp, "x", o.tp, o.cp > 1 ? text(" x cp ", o.cp) : ""); }
 
 } // namespace
 
@@ -149,7 +149,7 @@ private:
 
 FailureOr<ScaledDownModel> ModelScaler::shrinkAt(ModuleOp model, Phase border, int64_t kept) {
   ScaledDownModel small{model.clone(), border, {}, {}, {}, {}};
-  if (failed(shrinkModel(*small.model, options.tp, small.sizes, kept)))
+  if (failed(shrinkModel(*small.model, options.tp * options.cp, small.sizes, kept)))
     return failure();
   if (kept && estimateCost(*small.model, options).seconds > kKeptSeconds)
     return small.model->emitError("would take long");

@@ -18,7 +18,8 @@ namespace {
 struct RepeatKvHeads : impl::RepeatKvHeadsBase<RepeatKvHeads> {
   void runOnOperation() override {
     MeshAttr mesh = getMesh(getOperation());
-    int64_t parts = mesh ? mesh.getSize(planfile::AxisRole::Tensor) : 1;
+    // Attention is cut by heads over both axes.
+    int64_t parts = mesh ? mesh.getSize(planfile::AxisRole::Tensor) * mesh.getSize(planfile::AxisRole::Context) : 1;
     if (parts <= 1)
       return;
     SmallVector<Operation *> attentions;

@@ -25,6 +25,8 @@ public:
       finish(AllReduceOp::create(builder, loc, value.getType(), value, names(pending), kind,
                                  DenseI64ArrayAttr()));
     for (size_t d = 0; d < dims.size(); ++d)
+      exchange(d);
+    for (size_t d = 0; d < dims.size(); ++d)
       gather(d);
     for (size_t d = 0; d < dims.size(); ++d)
       slice(d);
@@ -65,6 +67,31 @@ private:
     finish(ReduceScatterOp::create(builder, loc, scaled(d, more, false), value, names(more), d, kind));
     llvm::erase_if(pending, [&](StringAttr a) { return llvm::is_contained(more, a); });
     dims[d] = wanted[d];
+  }
+  // Moves the last cuts of dim `d` to another dim by an all-to-all, if they are the next that this one
+  // wants.
+  void exchange(size_t d) {
+    ArrayRef<StringAttr> away = ArrayRef<StringAttr>(dims[d]).drop_front(commonPrefix(d));
+    if (away.empty())
+      return;
+    for (size_t e = 0; e < dims.size(); ++e) {
+      Axes moved(dims[e]);
+      moved.append(away.begin(), away.end());
+      bool isNext = e != d && moved.size() <= wanted[e].size() &&
+                    std::equal(moved.begin(), moved.end(), wanted[e].begin());
+      if (!isNext)
+        continue;
+      auto type = cast<RankedTensorType>(value.getType());
+      SmallVector<int64_t> shape(type.getShape());
+      int64_t group = getGroupSize(mesh, away);
+      shape[d] *= group;
+      shape[e] /= group;
+      Axes axes(away);
+      dims[d].truncate(dims[d].size() - axes.size());
+      dims[e] = moved;
+      return finish(AllToAllOp::create(builder, loc, RankedTensorType::get(shape, type.getElementType()), value,
+                                       names(axes), e, d));
+    }
   }
   void gather(size_t d) {
     size_t common = commonPrefix(d);

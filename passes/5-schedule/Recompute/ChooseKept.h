@@ -3,7 +3,7 @@
 #ifndef LLMC_PASSES_SCHEDULE_RECOMPUTE_CHOOSEKEPT_H
 #define LLMC_PASSES_SCHEDULE_RECOMPUTE_CHOOSEKEPT_H
 
-#include "passes/5-schedule/Recompute/StagePair.h"
+#include "passes/5-schedule/StagePair.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SetVector.h"
 

@@ -5,7 +5,7 @@
 #include "dialects/graph/Build.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/5-schedule/Recompute/ChooseKept.h"
-#include "passes/5-schedule/Recompute/StagePair.h"
+#include "passes/5-schedule/StagePair.h"
 
 namespace llmc {
 #define GEN_PASS_DEF_RECOMPUTE
@@ -26,17 +26,6 @@ bool isCheap(Operation *op, const llvm::DenseSet<Value> &fixed) {
     return false;
   return !isa<graph::MatmulOp>(op) ||
          llvm::none_of(op->getOperands(), [&](Value v) { return fixed.contains(v); });
-}
-
-// Returns whether two ops compute the same of equal operands, wherever they come from.
-bool computesAlike(Operation *a, Operation *b) {
-  auto attrsOf = [](Operation *op) {
-    NamedAttrList attrs(op->getAttrDictionary());
-    attrs.erase(kOrigin);
-    attrs.erase(kBackward);
-    return attrs.getDictionary(op->getContext());
-  };
-  return a->getName() == b->getName() && a->getResultTypes() == b->getResultTypes() && attrsOf(a) == attrsOf(b);
 }
 
 // Computes values of a forward block again in its backward block, each before its first reader.
@@ -251,30 +240,15 @@ struct Recompute : impl::RecomputeBase<Recompute> {
     }
     if (mode == "none" || isInference(module))
       return;
-    for (auto func : module.getOps<func::FuncOp>())
-      if (procedureOf(func) == "forward")
-        if (func::FuncOp backward = backwardOf(module, func))
-          if (failed(run(func, backward)))
-            return signalPassFailure();
+    for (auto [forward, backward] : functionPairs(module))
+      if (failed(run(forward, backward)))
+        return signalPassFailure();
     if (mode == "full" && !hasLayers)
       module.emitRemark("--recompute full computes layers again from their inputs, and no layers are "
                         "folded here: it does what selective does");
     module->setAttr("plan.recomputed", ArrayAttr::get(&getContext(), notes));
     if (mode == "auto")
       module->setAttr(kKept, ArrayAttr::get(&getContext(), chosen));
-  }
-
-  static StringRef procedureOf(func::FuncOp func) {
-    auto name = func->getAttrOfType<StringAttr>(kProcedure);
-    return name ? name.getValue() : StringRef();
-  }
-
-  static func::FuncOp backwardOf(ModuleOp module, func::FuncOp forward) {
-    for (auto func : module.getOps<func::FuncOp>())
-      if (procedureOf(func) == "backward" && func->getAttr(kStage) == forward->getAttr(kStage) &&
-          func->getAttr(kChunk) == forward->getAttr(kChunk))
-        return func;
-    return {};
   }
 
   // Returns what module attribute `plan.kept` says for the next pair of functions; null without it.

@@ -18,12 +18,24 @@ func.func @moves(%x: tensor<8x8xf32> {parallel.sharding = #partial}, %c: tensor<
   %0 = parallel.reshard %x from #partial to #all {parallel.origin = #why} : tensor<8x8xf32>
   // CHECK-NEXT: parallel.reduce_scatter %[[X]] over ["tp"] dim 1 {{.*}} : (tensor<8x8xf32>) -> tensor<8x2xf32>
   %1 = parallel.reshard %x from #partial to #columns {parallel.origin = #why} : tensor<8x8xf32>
-  // CHECK-NEXT: %[[G:.*]] = parallel.all_gather %[[C]] over ["tp"] dim 0 {{.*}} : (tensor<2x8xf32>) -> tensor<8x8xf32>
-  // CHECK-NEXT: parallel.all_slice %[[G]] over ["tp"] dim 1 {{.*}} : (tensor<8x8xf32>) -> tensor<8x2xf32>
+  // CHECK-NEXT: parallel.all_to_all %[[C]] over ["tp"] split 1 concat 0 {{.*}} : (tensor<2x8xf32>) -> tensor<8x2xf32>
   %2 = parallel.reshard %c from #rows to #columns {parallel.origin = #why} : tensor<8x8xf32>
   // CHECK-NEXT: parallel.all_slice %[[A]] over ["tp"] dim 0 {{.*}} : (tensor<8x8xf32>) -> tensor<2x8xf32>
   %3 = parallel.reshard %0 from #all to #rows {parallel.origin = #why} : tensor<8x8xf32>
   return {parallel.in = [#all, #columns, #columns, #rows]} %0, %1, %2, %3 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+}
+
+// The last cut of a dimension moves to the end of another one's: heads of a tensor rank are shared out
+// over data ranks, whose rows come together. A cut that is not the last stays a gather.
+// CHECK-LABEL: func.func @exchanges
+func.func @exchanges(%x: tensor<8x8xf32> {parallel.sharding = #parallel.sharding<[{"dp"}, {"tp"}]>},
+                     %y: tensor<8x8xf32> {parallel.sharding = #parallel.sharding<[{"dp", "tp"}, {}]>}) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  // CHECK-NEXT: parallel.all_to_all %{{.*}} over ["dp"] split 1 concat 0 {{.*}} : (tensor<4x2xf32>) -> tensor<8x1xf32>
+  %0 = parallel.reshard %x from <[{"dp"}, {"tp"}]> to <[{}, {"tp", "dp"}]> {parallel.origin = #why} : tensor<8x8xf32>
+  // CHECK-NEXT: parallel.all_gather %{{.*}} over ["dp", "tp"] dim 0 {{.*}} : (tensor<1x8xf32>) -> tensor<8x8xf32>
+  // CHECK-NEXT: parallel.all_slice {{.*}} over ["dp"] dim 1 {{.*}} : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  %1 = parallel.reshard %y from <[{"dp", "tp"}, {}]> to <[{}, {"dp"}]> {parallel.origin = #why} : tensor<8x8xf32>
+  return {parallel.in = [#parallel.sharding<[{}, {"tp", "dp"}]>, #parallel.sharding<[{}, {"dp"}]>]} %0, %1 : tensor<8x8xf32>, tensor<8x8xf32>
 }
 
 // Two axes, the data ranks' and the tensor ranks', one call.

@@ -1,7 +1,7 @@
 // Pairs the forward and the backward of a stage, and what the one keeps for the other. Test:
-// test/passes/5-schedule/recompute.mlir.
-#ifndef LLMC_PASSES_SCHEDULE_RECOMPUTE_STAGEPAIR_H
-#define LLMC_PASSES_SCHEDULE_RECOMPUTE_STAGEPAIR_H
+// test/passes/5-schedule/recompute.mlir, keep-exchanged.mlir.
+#ifndef LLMC_PASSES_SCHEDULE_STAGEPAIR_H
+#define LLMC_PASSES_SCHEDULE_STAGEPAIR_H
 
 #include "dialects/parallel/Annotations.h"
 #include "llvm/ADT/MapVector.h"
@@ -57,6 +57,12 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> imported; // from the forward function
 };
 
+// Returns whether two ops compute the same of equal operands, wherever they come from.
+bool computesAlike(mlir::Operation *a, mlir::Operation *b);
+
+// Returns the forward and the backward of each chunk of layers, in the order of the forwards.
+llvm::SmallVector<std::pair<mlir::func::FuncOp, mlir::func::FuncOp>> functionPairs(mlir::ModuleOp module);
+
 } // namespace llmc
 
-#endif // LLMC_PASSES_SCHEDULE_RECOMPUTE_STAGEPAIR_H
+#endif // LLMC_PASSES_SCHEDULE_STAGEPAIR_H

@@ -1,4 +1,4 @@
-#include "passes/5-schedule/Recompute/StagePair.h"
+#include "passes/5-schedule/StagePair.h"
 
 #include "dialects/graph/Repeat.h"
 #include "mlir/IR/IRMapping.h"
@@ -238,4 +238,31 @@ void StagePair::clean() {
   returnOf(forward)->eraseOperands(results);
   (void)forward.eraseResults(results);
   cleanBlock(forward.getBody().front());
+}
+
+//===-- Functions -----------------------------------------------------------===//
+
+bool llmc::computesAlike(Operation *a, Operation *b) {
+  auto attrsOf = [](Operation *op) {
+    NamedAttrList attrs(op->getAttrDictionary());
+    attrs.erase(kOrigin);
+    attrs.erase(graph::kBackward);
+    return attrs.getDictionary(op->getContext());
+  };
+  return a->getName() == b->getName() && a->getResultTypes() == b->getResultTypes() && attrsOf(a) == attrsOf(b);
+}
+
+SmallVector<std::pair<func::FuncOp, func::FuncOp>> llmc::functionPairs(ModuleOp module) {
+  auto isOf = [](func::FuncOp func, StringRef procedure) {
+    auto name = func->getAttrOfType<StringAttr>(kProcedure);
+    return name && name.getValue() == procedure;
+  };
+  SmallVector<std::pair<func::FuncOp, func::FuncOp>> pairs;
+  for (auto forward : module.getOps<func::FuncOp>())
+    for (auto backward : module.getOps<func::FuncOp>())
+      if (isOf(forward, "forward") && isOf(backward, "backward") &&
+          forward->getAttr(kStage) == backward->getAttr(kStage) &&
+          forward->getAttr(kChunk) == backward->getAttr(kChunk))
+        pairs.push_back({forward, backward});
+  return pairs;
 }
