@@ -15,8 +15,8 @@ namespace llmc {
 } // namespace llmc
 
 // Bounds the elements of a folded result, which the module holds as a constant. kMaxGrown applies
-// where a result is larger than its operands (a table that few numbers give), but not to a mask,
-// for what its values prove.
+// where a result is larger than its operands: a table that few numbers give, or a mask of positions,
+// which is proven from its ops.
 static constexpr int64_t kMaxElements = int64_t(1) << 24, kMaxGrown = int64_t(1) << 20;
 
 static Tensor emptyLike(Value value) {
@@ -33,8 +33,7 @@ struct EvaluateOnConstants : OpInterfaceRewritePattern<GraphOpInterface> {
     for (Value operand : op->getOperands())
       given = std::max(given, typeOf(operand).getNumElements());
     return llvm::all_of(op->getResults(), [&](Value result) {
-      int64_t most = elementOf(result).isInteger(1) ? kMaxElements : std::min(given, kMaxElements);
-      return typeOf(result).getNumElements() <= most;
+      return typeOf(result).getNumElements() <= std::min(given, kMaxElements);
     });
   }
 

@@ -16,54 +16,6 @@ Visibility raise::simplest(Visibility rule, int64_t rows, int64_t keys) {
   return rule;
 }
 
-namespace {
-
-// Bounds the keys that a row sees, if they are consecutive.
-struct Span {
-  int64_t first, last;
-};
-
-std::optional<Span> spanOf(int64_t keys, llvm::function_ref<bool(int64_t)> sees) {
-  int64_t first = 0, last = keys - 1;
-  while (first < keys && !sees(first))
-    ++first;
-  while (last > first && !sees(last))
-    --last;
-  for (int64_t key = first; key <= last; ++key)
-    if (!sees(key))
-      return std::nullopt;
-  return first < keys ? std::optional(Span{first, last}) : std::nullopt;
-}
-
-} // namespace
-
-std::optional<Visibility> raise::ruleOf(int64_t rows, int64_t keys,
-                                        llvm::function_ref<bool(int64_t, int64_t)> sees) {
-  if (rows == 0 || keys == 0)
-    return std::nullopt;
-  Visibility rule{true, 0, std::nullopt};
-  for (int64_t row = 0; row < rows; ++row) {
-    auto span = spanOf(keys, [&](int64_t key) { return sees(row, key); });
-    if (!span)
-      return std::nullopt;
-    if (row == 0)
-      rule.offset = span->last;
-    if (span->last != std::min(row + rule.offset, keys - 1))
-      return std::nullopt;
-    // The first row that does not see key 0 determines the window; the row before it saw all keys
-    // up to its last.
-    if (!rule.window && span->first > 0) {
-      if (row > 0 && span->first != 1)
-        return std::nullopt;
-      rule.window = row + rule.offset - span->first + 1;
-    }
-    int64_t first = rule.window ? std::max<int64_t>(0, row + rule.offset - *rule.window + 1) : 0;
-    if (span->first != first)
-      return std::nullopt;
-  }
-  return simplest(rule, rows, keys);
-}
-
 MaskEffect raise::maskEffectOf(double number, bool logical) {
   if (logical)
     return number != 0 ? MaskEffect::Seen : MaskEffect::Hidden;
@@ -72,32 +24,139 @@ MaskEffect raise::maskEffectOf(double number, bool logical) {
                              : MaskEffect::Neither;
 }
 
-static std::optional<Visibility> readRule(DenseElementsAttr mask, int64_t rows, int64_t keys,
-                                          const Visibility &known) {
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(mask.getType()).getShape();
-  bool logical = mask.getElementType().isInteger(1);
-  Elements elements(mask);
-  int64_t ownKeys = shape.size() >= 1 ? shape.back() : 1;
-  int64_t ownRows = shape.size() >= 2 ? shape[shape.size() - 2] : 1;
-  if (mask.isSplat() && maskEffectOf(elements[0], logical) == MaskEffect::Seen)
-    return simplest(known, rows, keys);
-  int64_t plane = ownRows * ownKeys;
-  for (int64_t i = 0; i < elements.size(); ++i)
-    if (maskEffectOf(elements[i], logical) == MaskEffect::Neither ||
-        (i >= plane &&
-         maskEffectOf(elements[i], logical) != maskEffectOf(elements[i % plane], logical)))
-      return std::nullopt;
-  return ruleOf(rows, keys, [&](int64_t row, int64_t key) {
-    int64_t at = (ownRows == 1 ? 0 : row) * ownKeys + (ownKeys == 1 ? 0 : key);
-    return known.sees(row, key) && maskEffectOf(elements[at], logical) == MaskEffect::Seen;
-  });
+namespace {
+
+// Finds the rule that rows follow, which are added in order.
+class RuleFinder {
+public:
+  explicit RuleFinder(int64_t keys) : keys(keys) {}
+
+  // Returns whether the next row follows the rule of those before it.
+  bool add(Span span) {
+    int64_t row = next++;
+    if (span.last < span.first)
+      return false;
+    if (row == 0)
+      rule.offset = span.last;
+    if (span.last != std::min(row + rule.offset, keys - 1))
+      return false;
+    // The first row that does not see key 0 determines the window; the row before it saw all keys
+    // up to its last.
+    if (!rule.window && span.first > 0) {
+      if (row > 0 && span.first != 1)
+        return false;
+      rule.window = row + rule.offset - span.first + 1;
+    }
+    int64_t first = rule.window ? std::max<int64_t>(0, row + rule.offset - *rule.window + 1) : 0;
+    return span.first == first;
+  }
+
+  Visibility rule{true, 0, std::nullopt};
+
+private:
+  int64_t keys, next = 0;
+};
+
+// Returns the effect of all elements of a run; Neither too if they differ.
+MaskEffect effectOf(const support::Run &run, int64_t count, bool logical) {
+  support::Piece piece{run.first, run.step};
+  MaskEffect effect = maskEffectOf(piece.first, logical);
+  for (int64_t k = 1; run.step != 0 && k < count; ++k)
+    if (maskEffectOf(piece.at(k), logical) != effect)
+      return MaskEffect::Neither;
+  return effect;
 }
 
-std::optional<Visibility> MaskReader::ruleOf(DenseElementsAttr mask, int64_t rows, int64_t keys,
-                                             const Visibility &known) {
-  auto [found, added] = read.try_emplace(
-      {mask.getAsOpaquePointer(), rows, keys, known.causal, known.offset, known.window});
+// Returns the keys within `limits` that a line of a mask sees, which repeats for all keys if it has
+// one element; nullopt if they are not consecutive, or a number has neither effect.
+std::optional<Span> spanOf(const support::Runs &line, int64_t keys, bool logical, Span limits) {
+  Span seen;
+  int64_t begin = 0;
+  bool repeats = support::lengthOf(line) == 1;
+  for (const support::Run &run : line) {
+    int64_t end = repeats ? keys : run.end;
+    MaskEffect effect = effectOf(run, end - begin, logical);
+    Span part{std::max(begin, limits.first), std::min(end - 1, limits.last)};
+    begin = end;
+    if (effect == MaskEffect::Neither)
+      return std::nullopt;
+    if (effect == MaskEffect::Hidden || part.last < part.first)
+      continue;
+    bool first = seen.last < seen.first;
+    if (!first && part.first != seen.last + 1)
+      return std::nullopt;
+    seen = {first ? part.first : seen.first, part.last};
+  }
+  return seen;
+}
+
+Span limitsOf(const Visibility &rule, int64_t row, int64_t keys) {
+  if (!rule.causal)
+    return {0, keys - 1};
+  int64_t last = row + rule.offset, first = rule.window ? last - *rule.window + 1 : 0;
+  return {std::max<int64_t>(first, 0), std::min(last, keys - 1)};
+}
+
+} // namespace
+
+static std::optional<Visibility> readRule(const KnownMask &mask, int64_t rows, int64_t keys,
+                                          const Visibility &also) {
+  const support::Sizes &shape = mask.elements->shape();
+  bool oneLine = shape.size() < 2 || !mask.elements->varies(shape.size() - 2);
+  std::optional<Visibility> rule;
+  RuleFinder finder(keys);
+  auto addRow = [&](int64_t row, const support::Runs &line) {
+    auto span = spanOf(line, keys, mask.logical, limitsOf(also, row, keys));
+    return span && finder.add(*span);
+  };
+  bool all = forEachLine(mask, [&](int64_t row, const support::Runs &line) {
+    for (int64_t i = row; i < (oneLine ? rows : row + 1); ++i)
+      if (!addRow(i, line))
+        return false;
+    if (!oneLine && row + 1 < rows)
+      return true;
+    // Compare with the rule of the other leading indices.
+    Visibility found = std::exchange(finder, RuleFinder(keys)).rule;
+    bool same = !rule || *rule == found;
+    rule = found;
+    return same;
+  });
+  return all && rule ? std::optional(simplest(*rule, rows, keys)) : std::nullopt;
+}
+
+std::optional<std::vector<Span>> raise::spansOf(const KnownMask &mask, int64_t rows, int64_t keys,
+                                                const Visibility &also) {
+  const support::Sizes &shape = mask.elements->shape();
+  for (size_t d = 0; d + 2 < shape.size(); ++d)
+    if (mask.elements->varies(d))
+      return std::nullopt;
+  bool oneLine = shape.size() < 2 || !mask.elements->varies(shape.size() - 2);
+  std::vector<Span> spans;
+  bool all = forEachLine(mask, [&](int64_t row, const support::Runs &line) {
+    for (int64_t i = row; i < (oneLine ? rows : row + 1); ++i) {
+      auto span = spanOf(line, keys, mask.logical, limitsOf(also, i, keys));
+      if (!span)
+        return false;
+      spans.push_back(*span);
+    }
+    return true;
+  });
+  return all && int64_t(spans.size()) == rows ? std::optional(std::move(spans)) : std::nullopt;
+}
+
+std::optional<Visibility> MaskReader::ruleOf(const KnownMask &mask, int64_t rows, int64_t keys,
+                                             const Visibility &also) {
+  if (rows == 0 || keys == 0)
+    return std::nullopt;
+  auto [found, added] =
+      read.try_emplace({mask.key, rows, keys, also.causal, also.offset, also.window});
   if (added)
-    found->second = readRule(mask, rows, keys, known);
+    found->second = readRule(mask, rows, keys, also);
   return found->second;
+}
+
+std::optional<Visibility> MaskReader::ruleOf(Value mask, int64_t rows, int64_t keys,
+                                             const Visibility &also) {
+  auto known = mask ? knownMask(mask) : std::nullopt;
+  return known ? ruleOf(*known, rows, keys, also) : std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include "passes/1-raise/RaiseAttention/Scores.h"
 #include "passes/1-raise/RaiseAttention/SimplifyAttention.h"
 #include "passes/1-raise/RaiseAttention/DecomposedSoftmax.h"
+#include "passes/1-raise/RaiseAttention/SplitRows.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -206,6 +207,10 @@ struct RaiseAttention : llmc::impl::RaiseAttentionBase<RaiseAttention> {
     populateDropIdentities(patterns);
     populateAbsorbTransposes(patterns);
     if (failed(applyToFixpoint(getOperation(), std::move(patterns))))
+      return signalPassFailure();
+    RewritePatternSet last(&getContext());
+    populateSplitRows(last);
+    if (failed(applyToFixpoint(getOperation(), std::move(last))))
       signalPassFailure();
   }
 };

@@ -87,20 +87,27 @@ static bool peelFloor(MaximumOp op, Scores &scores) {
   return false;
 }
 
-static bool everyRowSees(DenseElementsAttr seen);
+// Returns whether a mask, an i1 or a factor, is not 0 for some key of each row.
+static bool everyRowSees(const KnownMask &seen) {
+  return forEachLine(seen, [](int64_t, const support::Runs &line) {
+    return llvm::any_of(line, [](const support::Run &run) { return run.step || run.first != 0; });
+  });
+}
 
 // Returns whether scores * kept + added are the scores where `kept` is 1, and hidden where it is 0,
 // with no row hidden wholly: then adding `added` alone has the same effect.
-static bool hidesByProduct(DenseElementsAttr kept, DenseElementsAttr added) {
-  if (!kept || !added || kept.getType() != added.getType() || !everyRowSees(kept))
+static bool hidesByProduct(Value kept, Value added) {
+  if (kept.getType() != added.getType())
     return false;
-  Elements keeps(kept), adds(added);
-  for (int64_t i = 0; i < keeps.size(); ++i) {
-    bool seen = keeps[i] == 1 && adds[i] == 0, hidden = keeps[i] == 0 && adds[i] <= kHidden;
-    if (!seen && !hidden)
-      return false;
-  }
-  return true;
+  auto keeps = knownMask(kept), adds = knownMask(added);
+  if (!keeps || !adds || !everyRowSees(*keeps))
+    return false;
+  support::Combination how;
+  how.compute = [](const std::vector<double> &x) -> support::Result<double> {
+    return double((x[0] == 1 && x[1] == 0) || (x[0] == 0 && x[1] <= kHidden));
+  };
+  KnownMask fits{support::defineCombined(how, {keeps->elements, adds->elements}), "", true};
+  return allElements(fits, [](double fit) { return fit != 0; });
 }
 
 static bool peelProduct(AddOp sum, Scores &scores) {
@@ -108,8 +115,7 @@ static bool peelProduct(AddOp sum, Scores &scores) {
     if (auto product = sum->getOperand(1 - i).getDefiningOp<MulOp>())
       for (unsigned j : {0u, 1u})
         if (product->getOperand(1 - j).getType() == sum.getType() &&
-            hidesByProduct(denseValueOf(product->getOperand(j)),
-                           denseValueOf(sum->getOperand(i))))
+            hidesByProduct(product->getOperand(j), sum->getOperand(i)))
           return peelMask(product->getOperand(1 - j), {sum->getOperand(i), true}, scores);
   return false;
 }
@@ -141,56 +147,19 @@ static bool peel(Value value, Scores &scores) {
 
 //===-- What masks say ------------------------------------------------------===//
 
-// Returns what a constant mask adds.
-static DenseElementsAttr addedBy(const Mask &mask, DenseElementsAttr dense) {
-  auto type = cast<RankedTensorType>(dense.getType());
-  ArrayRef<int64_t> shape = type.getShape();
-  Tensor values(std::vector<int64_t>(shape.begin(), shape.end()));
-  Elements elements(dense);
-  for (int64_t i = 0; i < elements.size(); ++i)
-    values.data[i] = std::max(elements[i] * mask.factor, mask.floor);
-  return denseOf(values, type);
-}
-
-// Returns a constant that is true where a mask sees a key, or holds what the mask adds; null if the
-// mask is no constant.
-static DenseElementsAttr seenBy(const Mask &mask) {
-  DenseElementsAttr dense = denseValueOf(mask.value);
-  if (dense && mask.added && !mask.isUnscaled())
-    return addedBy(mask, dense);
-  if (!dense || !mask.negated)
-    return dense;
-  Elements elements(dense);
-  SmallVector<bool> seen;
-  for (int64_t i = 0; i < elements.size(); ++i)
-    seen.push_back(elements[i] == 0);
-  return DenseElementsAttr::get(cast<RankedTensorType>(dense.getType()), ArrayRef<bool>(seen));
+// Returns where a mask sees a key, or what it adds; nullopt if it is not known.
+static std::optional<KnownMask> seenBy(const Mask &mask) {
+  auto known = knownMask(mask.value);
+  if (known && mask.added && !mask.isUnscaled())
+    return scaled(*known, mask.factor, mask.floor);
+  return known && mask.negated ? negated(*known) : known;
 }
 
 // Returns whether a mask may hide keys that another mask leaves.
 static bool mayHide(const Mask &mask) {
-  DenseElementsAttr dense = seenBy(mask);
-  if (!mask.added || !dense)
-    return true;
-  Elements elements(dense);
-  for (int64_t i = 0; i < elements.size(); ++i)
-    if (!(elements[i] > kHidden))
-      return true;
-  return false;
-}
-
-static bool everyRowSees(DenseElementsAttr seen) {
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(seen.getType()).getShape();
-  int64_t keys = shape.empty() ? 1 : shape.back();
-  Elements elements(seen);
-  for (int64_t row = 0; row < elements.size(); row += keys) {
-    bool sees = false;
-    for (int64_t key = 0; !sees && key < keys; ++key)
-      sees = elements[row + key] != 0;
-    if (!sees)
-      return false;
-  }
-  return true;
+  auto seen = seenBy(mask);
+  return !mask.added || !seen ||
+         !allElements(*seen, [](double number) { return number > kHidden; });
 }
 
 // Returns whether a mask hides by -inf, so that a row of which it hides all keys weighs none of
@@ -198,11 +167,8 @@ static bool everyRowSees(DenseElementsAttr seen) {
 static bool hidesWholly(const Mask &mask) {
   if (!mask.added)
     return std::isinf(mask.hidden);
-  Elements elements(seenBy(mask));
-  for (int64_t i = 0; i < elements.size(); ++i)
-    if (elements[i] != 0 && !std::isinf(elements[i]))
-      return false;
-  return true;
+  return allElements(*seenBy(mask),
+                     [](double number) { return number == 0 || std::isinf(number); });
 }
 
 // Moves masks that follow a rule from `masks` to `visibility`. Where another mask may hide what the
@@ -213,16 +179,15 @@ static void readMasks(Scores &scores, MaskReader &reader) {
   int64_t rows = shape[shape.size() - 2], keys = shape.back();
   SmallVector<Mask, 2> rules, others;
   for (const Mask &mask : scores.masks) {
-    DenseElementsAttr seen = seenBy(mask);
-    bool rule = seen && reader.ruleOf(seen, rows, keys);
+    auto seen = seenBy(mask);
+    bool rule = seen && reader.ruleOf(*seen, rows, keys);
     (rule ? rules : others).push_back(mask);
   }
   bool open = llvm::none_of(others, mayHide);
   scores.masks = others;
   for (const Mask &mask : rules) {
-    DenseElementsAttr seen = seenBy(mask);
     auto joined = open || hidesWholly(mask)
-                      ? reader.ruleOf(seen, rows, keys, scores.visibility)
+                      ? reader.ruleOf(*seenBy(mask), rows, keys, scores.visibility)
                       : std::nullopt;
     if (joined)
       scores.visibility = *joined;
@@ -231,7 +196,7 @@ static void readMasks(Scores &scores, MaskReader &reader) {
   }
   // Each row sees a key, so the weights of hidden keys underflow.
   if (scores.masks.size() == 1 && !scores.masks[0].added && scores.visibility == Visibility())
-    if (DenseElementsAttr seen = seenBy(scores.masks[0]); seen && everyRowSees(seen))
+    if (auto seen = seenBy(scores.masks[0]); seen && everyRowSees(*seen))
       scores.masks[0].hidden = -std::numeric_limits<double>::infinity();
 }
 

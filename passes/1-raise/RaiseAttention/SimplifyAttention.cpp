@@ -44,16 +44,14 @@ struct CanonicalizeVisibility : OpRewritePattern<AttentionOp> {
   }
 };
 
-struct ReadConstantMask : OpRewritePattern<AttentionOp> {
-  ReadConstantMask(MLIRContext *context, MaskReader &reader)
+struct ReadKnownMask : OpRewritePattern<AttentionOp> {
+  ReadKnownMask(MLIRContext *context, MaskReader &reader)
       : OpRewritePattern(context), reader(reader) {}
 
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
-    DenseElementsAttr mask = op.getMask() ? denseValueOf(op.getMask()) : DenseElementsAttr();
-    auto rule =
-        mask ? reader.ruleOf(mask, rowsOf(op), keysOf(op), visibilityOf(op)) : std::nullopt;
+    auto rule = reader.ruleOf(op.getMask(), rowsOf(op), keysOf(op), visibilityOf(op));
     if (!rule)
-      return rewriter.notifyMatchFailure(op, "mask is no constant that a visibility rule gives");
+      return rewriter.notifyMatchFailure(op, "mask is not known, or no visibility rule gives it");
     rewriter.modifyOpInPlace(op, [&] {
       op.getMaskMutable().clear();
       setVisibility(op, *rule);
@@ -73,10 +71,50 @@ Value asMask(Build &build, Value value, int64_t keys) {
   return build.broadcast(value, shape);
 }
 
+// Moves a reshape of a mask `a and b` that inserts dims of 1 to both sides.
+struct SinkReshapeOfConjunction : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  // Returns the dim of `from` that each dim of `to` is, -1 if it is inserted; nullopt if the shapes
+  // differ in other dims.
+  static std::optional<SmallVector<int64_t>> dimsOf(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+    SmallVector<int64_t> dims;
+    int64_t next = 0, rank = from.size();
+    for (int64_t size : to) {
+      bool same = next < rank && from[next] == size;
+      if (!same && size != 1)
+        return std::nullopt;
+      dims.push_back(same ? next++ : -1);
+    }
+    return next == rank ? std::optional(dims) : std::nullopt;
+  }
+
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    auto reshape = op.getMask() ? op.getMask().getDefiningOp<ReshapeOp>() : ReshapeOp();
+    auto both = reshape ? reshape.getOperand().getDefiningOp<AndOp>() : AndOp();
+    ArrayRef<int64_t> shape = both ? shapeOf(both.getResult()) : ArrayRef<int64_t>();
+    auto dims = both ? dimsOf(shape, shapeOf(op.getMask())) : std::nullopt;
+    if (!dims)
+      return failure();
+    Build build(rewriter, op.getLoc());
+    SmallVector<Value> sides;
+    for (Value side : both->getOperands()) {
+      SmallVector<int64_t> own(shape.size() - shapeOf(side).size(), 1), wanted;
+      llvm::append_range(own, shapeOf(side));
+      for (int64_t dim : *dims)
+        wanted.push_back(dim < 0 ? 1 : own[dim]);
+      sides.push_back(build.reshape(side, wanted));
+    }
+    Value mask = AndOp::create(rewriter, op.getLoc(), sides[0], sides[1]);
+    rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().assign(mask); });
+    return success();
+  }
+};
+
 // Moves one side of a mask `a and b` into the attributes if it follows a rule, since an attention
 // skips what a rule hides.
-struct SplitConstantMask : OpRewritePattern<AttentionOp> {
-  SplitConstantMask(MLIRContext *context, MaskReader &reader)
+struct SplitKnownMask : OpRewritePattern<AttentionOp> {
+  SplitKnownMask(MLIRContext *context, MaskReader &reader)
       : OpRewritePattern(context), reader(reader) {}
 
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
@@ -84,9 +122,8 @@ struct SplitConstantMask : OpRewritePattern<AttentionOp> {
     if (!both)
       return failure();
     for (unsigned i : {0u, 1u}) {
-      DenseElementsAttr dense = denseValueOf(both->getOperand(i));
       auto rule =
-          dense ? reader.ruleOf(dense, rowsOf(op), keysOf(op), visibilityOf(op)) : std::nullopt;
+          reader.ruleOf(both->getOperand(i), rowsOf(op), keysOf(op), visibilityOf(op));
       if (!rule)
         continue;
       Build build(rewriter, op.getLoc());
@@ -224,7 +261,7 @@ struct CanonicalizeScale : OpRewritePattern<AttentionOp> {
 } // namespace
 
 void raise::populateSimplifyAttention(RewritePatternSet &patterns, MaskReader &reader) {
-  patterns.add<ReadConstantMask, SplitConstantMask>(patterns.getContext(), reader);
-  patterns.add<CanonicalizeVisibility, CanonicalizeMask, FoldFactorsIntoScale, GroupHeads,
+  patterns.add<ReadKnownMask, SplitKnownMask>(patterns.getContext(), reader);
+  patterns.add<CanonicalizeVisibility, CanonicalizeMask, SinkReshapeOfConjunction, FoldFactorsIntoScale, GroupHeads,
                ShortenMovement, CanonicalizeScale>(patterns.getContext());
 }
