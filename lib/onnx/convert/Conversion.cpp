@@ -100,6 +100,11 @@ const HostTensor *NodeAdaptor::constant(size_t i) const {
   return whole ? &(dense_[i] = std::move(*whole)) : nullptr;
 }
 
+const Symbolic *NodeAdaptor::symbolic(size_t i) const {
+  auto *constant = has(i) ? std::get_if<SymbolicConstant>(operands_[i]) : nullptr;
+  return constant ? constant->get() : nullptr;
+}
+
 const View *NodeAdaptor::view(size_t i) const {
   return has(i) ? std::get_if<View>(operands_[i]) : nullptr;
 }
@@ -120,6 +125,8 @@ Shape NodeAdaptor::shape(size_t i) const {
     return constant->shape;
   if (const View *v = view(i))
     return v->shape;
+  if (const Symbolic *s = symbolic(i))
+    return s->shape();
   return has(i) ? Shape(graph::shapeOf(std::get<ComputedValue>(*operands_[i]).value)) : Shape();
 }
 
@@ -129,6 +136,8 @@ Type NodeAdaptor::element(size_t i) const {
     return elementType(context, constant->held.element);
   if (view(i))
     return elementType(context, Element::F32);
+  if (const Symbolic *s = symbolic(i))
+    return elementType(context, s->element);
   return graph::elementOf(std::get<ComputedValue>(*operands_[i]).value);
 }
 
@@ -137,6 +146,8 @@ Element NodeAdaptor::declared(size_t i) const {
     return constant->held.element;
   if (const View *v = view(i))
     return model_.stored()[v->tensor].element;
+  if (const Symbolic *s = symbolic(i))
+    return s->element;
   const ComputedValue &made = std::get<ComputedValue>(*operands_[i]);
   Type type = graph::elementOf(made.value);
   return made.element              ? *made.element

@@ -3,7 +3,7 @@
 #define LLMC_LIB_ONNX_CONVERT_CONVERSION_H
 
 #include "dialects/graph/Build.h"
-#include "lib/onnx/fold/Constant.h"
+#include "lib/onnx/fold/Symbolic.h"
 #include "lib/onnx/bind/Inputs.h"
 #include "lib/onnx/bind/Parameters.h"
 
@@ -21,12 +21,14 @@ struct ComputedValue {
       : value(value), element(element) {}
 };
 
-// Represents the value of a name in the ONNX graph: a known constant, a view of a stored float
-// tensor, a computed value, or a sequence of these; empty if its node failed or it is left out.
+// Represents the value of a name in the ONNX graph: a known constant, held or symbolic, a view of a
+// stored float tensor, a computed value, or a sequence of these; empty if its node failed or it is
+// left out.
 using KnownConstant = std::shared_ptr<const Constant>;
+using SymbolicConstant = std::shared_ptr<const Symbolic>;
 struct Sequence;
 using Operand = std::variant<std::monostate, KnownConstant, View, ComputedValue,
-                             std::shared_ptr<const Sequence>>;
+                             std::shared_ptr<const Sequence>, SymbolicConstant>;
 struct Sequence {
   std::vector<Operand> parts;
 };
@@ -64,7 +66,8 @@ private:
 // Returns the graph's type for an ONNX type: f32 for floats, i64 for integers, i1 for Bool.
 mlir::Type elementType(mlir::MLIRContext *context, Element element);
 
-// Provides a converter with a node, its operands, and a builder of `graph` ops.
+// Provides a converter with a node, its operands, and a builder of `graph` ops. A symbolic operand
+// has a shape and an element type only: it is built as ops before a converter asks for its value.
 class NodeAdaptor {
 public:
   NodeAdaptor(const Node &node, llvm::ArrayRef<const Operand *> operands, const Model &model,
@@ -89,6 +92,7 @@ public:
   const Constant *known(size_t i) const;
   const HostTensor *compact(size_t i) const;
   const HostTensor *constant(size_t i) const;
+  const Symbolic *symbolic(size_t i) const;
   // Returns the view of a stored tensor that the operand is, else null.
   const View *view(size_t i) const;
 

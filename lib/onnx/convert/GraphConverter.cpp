@@ -2,6 +2,9 @@
 
 #include "lib/onnx/convert/Sequences.h"
 
+#include <cmath>
+#include <list>
+
 using namespace llmc;
 using namespace llmc::onnximport;
 using namespace mlir;
@@ -17,7 +20,7 @@ GraphConverter::GraphConverter(const Model &model, const NodeOrder &order,
                                const CompileOptions &options, Block &body, Parameters &parameters,
                                OpBuilder &builder)
     : model_(model), order_(order), options_(options), parameters_(parameters), builder_(builder),
-      constants_(body) {
+      constants_(body), rules_(constants_, builder) {
   countUses();
   findLearnedNumbers();
 }
@@ -208,6 +211,70 @@ Status GraphConverter::foldKnown(NodeAdaptor &call, std::optional<std::vector<Op
   return support::ok();
 }
 
+// Returns the results of a node that are, or depend on, constants too large to be held; nullopt if
+// there are none.
+Result<std::optional<std::vector<Operand>>>
+GraphConverter::foldToDefinitions(const Node &node, llvm::ArrayRef<const Operand *> operands) {
+  std::optional<std::vector<Operand>> out;
+  std::vector<FoldOperand> given;
+  for (const Operand *operand : operands) {
+    FoldOperand &next = given.emplace_back();
+    if (!operand)
+      continue;
+    if (auto *symbolic = std::get_if<SymbolicConstant>(operand))
+      next.symbolic = symbolic->get();
+    else if (auto *constant = std::get_if<KnownConstant>(operand))
+      next.known = constant->get();
+    else
+      return out;
+    if (next.known && next.known->origin) // may be learned
+      return out;
+  }
+  auto folded = foldSymbolic(node, findFold(node), given);
+  if (!folded)
+    return folded.takeError();
+  if (!*folded)
+    return out;
+  out.emplace();
+  for (Folded &result : **folded)
+    if (auto *constant = std::get_if<Constant>(&result))
+      out->push_back(std::make_shared<const Constant>(std::move(*constant)));
+    else
+      out->push_back(std::make_shared<const Symbolic>(std::move(std::get<Symbolic>(result))));
+  return out;
+}
+
+static std::string sizeText(double bytes) {
+  const char *units[] = {"KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  for (bytes /= 1024; bytes >= 1024 && unit < 3; bytes /= 1024)
+    ++unit;
+  return std::to_string(int64_t(std::ceil(bytes))) + " " + units[unit];
+}
+
+// Returns a symbolic operand of a node as a value: as ops if it follows a rule, else as a constant.
+Result<Operand> GraphConverter::built(const Node &node, const SymbolicConstant &symbolic) {
+  auto value = rules_.build(symbolic, node);
+  if (!value)
+    return value.takeError();
+  if (*value)
+    return Operand(ComputedValue(*value, symbolic->element));
+  Shape shape = symbolic->shape();
+  double bytes = symbolic->element == Element::Bool ? 1 : isFloat(symbolic->element) ? 4 : 8;
+  for (size_t d = 0; d < shape.size(); ++d)
+    bytes *= symbolic->definition->varies(d) ? shape[d] : 1;
+  std::string what = "a constant of shape " + toText(shape) + " that follows no rule (two numbers, " +
+                     "one of them for consecutive keys in each row)";
+  auto constant = held(*symbolic);
+  if (!constant)
+    return error("reads ", what, ", of ", sizeText(bytes), " where it is held; at most ",
+                 maxHostElements, " elements are: use a shorter sequence (--seq), or give the mask "
+                 "as an input of the model");
+  heldMasks_.push_back(node.label() + " reads " + what + ": the program holds its " +
+                       sizeText(bytes));
+  return Operand(std::make_shared<const Constant>(std::move(*constant)));
+}
+
 // Fails if a stored operand of an arithmetic op has no elements: its result would be zeros.
 static Status checkNotEmpty(const Model &model, const Node &node) {
   static const llvm::StringSet<> computes = {"MatMul",
@@ -274,10 +341,23 @@ ConvertResult GraphConverter::convertTensors(const Node &node, llvm::ArrayRef<Op
   }
   while (!pointers.empty() && !pointers.back())
     pointers.pop_back();
+  if (node.qualifiedOp() == "Shape" || node.qualifiedOp() == "Size")
+    return shapeOf(NodeAdaptor(node, pointers, model_, parameters_, constants_, builder_));
+  auto definitions = foldToDefinitions(node, pointers);
+  if (!definitions)
+    return definitions.takeError();
+  if (*definitions)
+    return std::move(**definitions);
+  std::list<Operand> values;
+  for (const Operand *&operand : pointers)
+    if (auto *symbolic = operand ? std::get_if<SymbolicConstant>(operand) : nullptr) {
+      auto value = built(node, *symbolic);
+      if (!value)
+        return value.takeError();
+      operand = &values.emplace_back(std::move(*value));
+    }
   NodeAdaptor call(node, pointers, model_, parameters_, constants_, builder_);
   noteMixedTypes(call);
-  if (node.qualifiedOp() == "Shape" || node.qualifiedOp() == "Size")
-    return shapeOf(call);
   if (auto view = convertView(call))
     return std::move(*view);
   std::optional<std::vector<Operand>> folded;
@@ -424,6 +504,12 @@ Value GraphConverter::valueOf(llvm::StringRef name) {
   identity.set_op_type("Identity");
   identity.set_name(name.str());
   Node node(identity, 1);
+  if (auto *symbolic = std::get_if<SymbolicConstant>(&operand)) {
+    auto value = built(node, *symbolic);
+    if (!value)
+      return {};
+    operand = std::move(*value);
+  }
   const Operand *pointer = &operand;
   NodeAdaptor call(node, pointer, model_, parameters_, constants_, builder_);
   const HostTensor *dense = call.constant(0);
@@ -454,9 +540,11 @@ void GraphConverter::noteMixedTypes(const NodeAdaptor &call) {
 }
 
 std::vector<std::string> GraphConverter::notes() const {
+  std::vector<std::string> notes = heldMasks_;
   if (!mixedCount_)
-    return {};
-  return {std::to_string(mixedCount_) + (mixedCount_ > 1 ? " nodes mix" : " node mixes") +
+    return notes;
+  notes.push_back(std::to_string(mixedCount_) + (mixedCount_ > 1 ? " nodes mix" : " node mixes") +
           " float types, which the standard forbids (" + mixedFirst_ +
-          "); all is computed in float32"};
+          "); all is computed in float32");
+  return notes;
 }

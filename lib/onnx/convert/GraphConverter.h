@@ -3,7 +3,7 @@
 #ifndef LLMC_LIB_ONNX_CONVERT_GRAPHCONVERTER_H
 #define LLMC_LIB_ONNX_CONVERT_GRAPHCONVERTER_H
 
-#include "lib/onnx/convert/Conversion.h"
+#include "lib/onnx/convert/BuildRule.h"
 
 namespace llmc::onnximport {
 
@@ -33,6 +33,9 @@ private:
   ConvertResult convertTensors(const Node &node, llvm::ArrayRef<Operand> operands);
   ConvertResult shapeOf(const NodeAdaptor &call);
   ConvertResult constantNode(const Node &node);
+  support::Result<std::optional<std::vector<Operand>>>
+  foldToDefinitions(const Node &node, llvm::ArrayRef<const Operand *> operands);
+  support::Result<Operand> built(const Node &node, const SymbolicConstant &symbolic);
   support::Status foldKnown(NodeAdaptor &call, std::optional<std::vector<Operand>> &out);
   support::Result<Operand> lookUp(llvm::StringRef name);
   support::Result<Operand> stored(unsigned tensor);
@@ -54,6 +57,8 @@ private:
   Parameters &parameters_;
   mlir::OpBuilder &builder_;
   Constants constants_;
+  RuleBuilder rules_;
+  std::vector<std::string> heldMasks_; // notes on symbolic constants that follow no rule
   llvm::StringMap<Operand> values_;
   llvm::StringMap<size_t> usesLeft_;
   std::set<unsigned> learnedNumbers_; // tensors of one element that nodes read as parameters

@@ -13,6 +13,8 @@ Shape llmc::onnximport::shapeOf(const Operand &operand) {
     return (*constant)->shape;
   if (auto *view = std::get_if<View>(&operand))
     return view->shape;
+  if (auto *symbolic = std::get_if<SymbolicConstant>(&operand))
+    return (*symbolic)->shape();
   return Shape(graph::shapeOf(std::get<ComputedValue>(operand).value));
 }
 

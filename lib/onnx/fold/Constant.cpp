@@ -75,6 +75,19 @@ Folded foldExpand(const Node &node, const Constant &in, const HostTensor &target
   return std::vector<Constant>{Constant(in.held, *shape)};
 }
 
+// Folds ConstantOfShape: all dims repeat.
+Folded foldFilled(const Node &node, FoldFunction fold, Operands operands,
+                  const HostTensor &sizes) {
+  Shape shape(sizes.ints.begin(), sizes.ints.end());
+  if (!countElements(shape))
+    return error("shape ", toText(shape), " has a negative dim, or too many elements");
+  HostTensor scalar = HostTensor::vector(Shape());
+  std::vector<const HostTensor *> operandsOfScalar = {&scalar};
+  for (const Constant *value : operands.drop_front())
+    operandsOfScalar.push_back(&value->held);
+  return one(fold({node, operandsOfScalar}), shape);
+}
+
 // Folds Concat: a dim other than the axis repeats in the result only if it does in all parts.
 Folded foldConcat(const Node &node, FoldFunction fold, Operands operands) {
   if (operands.empty() || !operands[0])
@@ -171,6 +184,9 @@ llmc::onnximport::foldConstants(const Node &node, FoldFunction fold, Operands op
   if (first && second && op == "Expand" && !operands[1]->held.isFloat())
     if (auto target = operands[1]->dense())
       return foldExpand(node, *operands[0], *target);
+  if (first && op == "ConstantOfShape" && !operands[0]->held.isFloat())
+    if (auto sizes = operands[0]->dense())
+      return foldFilled(node, fold, operands, *sizes);
   if (first && op == "Concat")
     return foldConcat(node, fold, operands);
   if (first && second && op == "Unsqueeze")
