@@ -61,7 +61,7 @@ template <class At> void appendAll(Runs &runs, int64_t count, At at) {
       };
       while (end < count && follows(end))
         ++end;
-      // Take two numbers that happen to differ for no progression.
+      // Keep two numbers that happen to differ apart: they are no progression.
       if (end < i + 3)
         end = i + 1;
     }

@@ -5,6 +5,7 @@
 #include "llvm/ADT/StringSet.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace llmc;
 using namespace llmc::onnximport;
@@ -490,6 +491,61 @@ Defined define(const Node &node, FoldFunction fold, llvm::ArrayRef<FoldOperand> 
   return std::optional<std::vector<Symbolic>>();
 }
 
+//===-- Reductions ------------------------------------------------------------===//
+
+// Reduces a line to a number.
+double reduced(const Runs &line, llvm::StringRef op) {
+  double out = op == "ReduceMax"   ? -std::numeric_limits<double>::infinity()
+               : op == "ReduceMin" ? std::numeric_limits<double>::infinity()
+                                   : 0;
+  int64_t begin = 0;
+  for (const Run &run : line) {
+    double count = double(run.end - begin), last = run.first + run.step * (count - 1);
+    if (op == "ReduceMax" || op == "ReduceMin")
+      for (double end : {run.first, last})
+        out = end != end || (op == "ReduceMax" ? end > out : end < out) ? end : out;
+    else
+      out += run.step == 0 ? run.first * count : (run.first + last) / 2 * count;
+    begin = run.end;
+  }
+  return op == "ReduceMean" ? out / double(begin) : out;
+}
+
+// Reduces one dim by its lines; nullopt for other reductions.
+Result<std::optional<Constant>> reduce(const Node &node, const Symbolic &in,
+                                       llvm::ArrayRef<FoldOperand> operands) {
+  static const llvm::StringSet<> ops = {"ReduceMax", "ReduceMin", "ReduceSum", "ReduceMean"};
+  auto list = integersOf(operands, 1);
+  auto axes = axesOf(node, list ? &*list : nullptr, in.shape().size());
+  bool isWhole = node.op() == "ReduceMean" && !isFloat(in.element); // is rounded toward zero
+  if (!axes || axes->size() != 1 || !ops.contains(node.op()) || isWhole)
+    return std::optional<Constant>();
+  size_t dim = axes->front();
+  Shape kept = in.shape(), own;
+  kept[dim] = 1;
+  for (size_t d = 0; d < kept.size(); ++d)
+    own.push_back(in.definition->varies(d) ? kept[d] : 1);
+  if (auto s = checkHostSize(own); !s)
+    return s.takeError();
+  HostTensor out(in.element, own);
+  Sizes index(kept.size(), 0);
+  Runs line;
+  for (int64_t n = 0, count = out.size(); n < count; ++n) {
+    int64_t rest = n;
+    for (size_t d = kept.size(); d-- > 0; rest /= own[d])
+      index[d] = rest % own[d];
+    line.clear();
+    if (Status s = in.definition->line(index, dim, line); !s)
+      return s.takeError();
+    out.set(n, reduced(line, node.op()));
+  }
+  if (!node.integer("keepdims", 1)) {
+    out.shape.erase(out.shape.begin() + dim);
+    kept.erase(kept.begin() + dim);
+  }
+  return std::optional(Constant(std::move(out), kept));
+}
+
 //===-- Which constants are defined -------------------------------------------===//
 
 // Returns the elements that differ: those along dims that do not repeat.
@@ -567,6 +623,13 @@ llmc::onnximport::foldSymbolic(const Node &node, FoldFunction fold,
   bool any = llvm::any_of(operands, [](const FoldOperand &operand) { return operand.symbolic; });
   if (!fold || (!any && !mayGrow(node, operands)))
     return none;
+  if (!operands.empty() && operands[0].symbolic) {
+    auto constant = reduce(node, *operands[0].symbolic, operands);
+    if (!constant)
+      return constant.takeError();
+    if (*constant)
+      return std::optional(std::vector<Folded>{std::move(**constant)});
+  }
   auto made = define(node, fold, operands);
   if (!made)
     return made.takeError();
