@@ -3,6 +3,7 @@
 #include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/Passes.h"
 #include "passes/1-raise/Patterns.h"
+#include "passes/1-raise/RaiseAttention/GuardRows.h"
 #include "passes/1-raise/RaiseAttention/Scores.h"
 #include "passes/1-raise/RaiseAttention/SimplifyAttention.h"
 #include "passes/1-raise/RaiseAttention/DecomposedSoftmax.h"
@@ -204,6 +205,8 @@ struct RaiseAttention : llmc::impl::RaiseAttentionBase<RaiseAttention> {
     patterns.add<RaiseProduct>(&getContext(), reader, isInference(module));
     populateRaiseSoftmax(patterns);
     populateSimplifyAttention(patterns, reader);
+    if (isInference(module))
+      populateGuardRows(patterns, reader);
     populateDropIdentities(patterns);
     populateAbsorbTransposes(patterns);
     if (failed(applyToFixpoint(getOperation(), std::move(patterns))))

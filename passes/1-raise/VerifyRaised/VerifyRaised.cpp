@@ -4,6 +4,7 @@
 #include "passes/1-raise/Passes.h"
 #include "passes/1-raise/RowStatistics.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -207,6 +208,25 @@ void add(SmallVectorImpl<std::string> &parts, int64_t count, StringRef what, Str
         (Twine(count) + " " + what + (count > 1 ? "s" : "") + " (" + cost + ")").str());
 }
 
+// Bounds the elements of a mask that is not worth a remark.
+constexpr int64_t kSmallMask = int64_t(1) << 20;
+
+// Adds the masks of attentions that have a number for each row and key, with the size of the largest.
+void addMasks(SmallVectorImpl<std::string> &parts, func::FuncOp func) {
+  int64_t count = 0, bytes = 0;
+  func.walk([&](AttentionOp op) {
+    Value mask = op.getMask();
+    if (!mask || shapeOf(mask)[2] == 1 || typeOf(mask).getNumElements() < kSmallMask)
+      return;
+    ++count;
+    int64_t bits = elementOf(mask).isInteger(1) ? 8 : elementOf(mask).getIntOrFloatBitWidth();
+    bytes = std::max(bytes, typeOf(mask).getNumElements() * bits / 8);
+  });
+  add(parts, count, "mask",
+      (Twine("no rule gives it: it takes ") + Twine(llvm::divideCeil(bytes, int64_t(1) << 20)) + " MiB")
+          .str());
+}
+
 void remarkOn(func::FuncOp func) {
   int64_t attentions = 0, norms = 0, rotations = 0, alone = 0;
   func.walk([&](Operation *op) {
@@ -221,6 +241,7 @@ void remarkOn(func::FuncOp func) {
   add(parts, attentions, "attention", "scores are kept for the backward pass, rows x keys a head");
   add(parts, norms, "norm", "computed op by op, and each step is kept");
   add(parts, rotations, "rotary embedding", "computed op by op");
+  addMasks(parts, func);
   add(parts, alone > 1 ? alone : 0, "layer",
       "they differ: compile time and program grow with their number");
   if (!parts.empty())
