@@ -1,5 +1,6 @@
 // Implements attention with the log-sum-exp of each row, and its gradient.
 #include "dialects/graph/Detail.h"
+#include "lib/support/Dropout.h"
 
 #include <cmath>
 #include <limits>
@@ -53,6 +54,28 @@ template <typename Op> static LogicalResult verifyMask(Op op, Value mask) {
   return success();
 }
 
+// Checks C6.
+template <typename Op> static LogicalResult verifyDropout(Op op) {
+  double rate = op.getDropout().convertToDouble();
+  int64_t place = op.getPlace();
+  if (!(rate >= 0 && rate < 1) || place < 0 || place > std::numeric_limits<uint32_t>::max())
+    return op.emitOpError("C6: dropout is ")
+           << rate << " at place " << place
+           << ", expected a rate of 0 or more and less than 1, and a place of 0 or more and less than 2^32";
+  OperandRange draws = op.getDraws();
+  ArrayRef<int64_t> q = shapeOf(op.getQ());
+  const SmallVector<int64_t> shapes[] = {{q[0]}, {}, {q[1]}, {q[2]}, {shapeOf(op.getK())[1]}};
+  size_t expected = rate > 0 ? std::size(shapes) : 0;
+  if (draws.size() != expected)
+    return op.emitOpError("C6: dropout of rate ")
+           << rate << " has " << draws.size() << " draws, expected " << expected;
+  for (auto [i, draw] : llvm::enumerate(draws))
+    if (shapeOf(draw) != ArrayRef(shapes[i]) || !elementOf(draw).isInteger(64))
+      return op.emitOpError("C6: draw ") << i << " has type " << draw.getType() << ", expected i64 of shape "
+                                         << shapeText(shapes[i]);
+  return success();
+}
+
 template <typename Op> static LogicalResult verifyAttention(Op op) {
   ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK());
   if (q.size() != 4 || k.size() != 4)
@@ -65,7 +88,7 @@ template <typename Op> static LogicalResult verifyAttention(Op op) {
   if (k[2] == 0 || q[2] % k[2] != 0)
     return op.emitOpError("C2: ") << q[2] << " heads share " << k[2]
                                   << " kv heads, expected a multiple";
-  if (failed(verifyVisibility(op)))
+  if (failed(verifyVisibility(op)) || failed(verifyDropout(op)))
     return failure();
   return verifyMask(op, op.getMask());
 }
@@ -84,26 +107,29 @@ LogicalResult AttentionGradOp::verify() {
 void AttentionOp::build(OpBuilder &builder, OperationState &state, TypeRange types, Value q,
                         Value k, Value v, APFloat scale, bool causal, Value mask, int64_t offset,
                         std::optional<int64_t> window, double softcap) {
-  build(builder, state, types, q, k, v, mask, builder.getF64FloatAttr(scale.convertToDouble()),
-        builder.getBoolAttr(causal), builder.getI64IntegerAttr(offset),
-        window ? builder.getI64IntegerAttr(*window) : IntegerAttr(),
-        builder.getF64FloatAttr(softcap));
+  build(builder, state, types, q, k, v, mask ? ValueRange(mask) : ValueRange(),
+        builder.getF64FloatAttr(scale.convertToDouble()), builder.getBoolAttr(causal),
+        builder.getI64IntegerAttr(offset), window ? builder.getI64IntegerAttr(*window) : IntegerAttr(),
+        builder.getF64FloatAttr(softcap), /*dropout=*/builder.getF64FloatAttr(0),
+        /*place=*/builder.getI64IntegerAttr(0));
 }
 
 //===-- Sharding, cost ------------------------------------------------------===//
 
 namespace {
 struct AttentionFactors {
-  TensorFactors q, kv, lse, mask;
+  TensorFactors q, kv, lse;
+  SmallVector<TensorFactors, 6> further; // of the mask and of the draws
 };
 } // namespace
 
 // Adds the factors of an attention to `rule` and returns them by tensor. Grouped heads are two
 // factors: kv heads (major) on q, k and v; the members of a group on q alone, so that cutting those
 // leaves partial dk and dv.
-static AttentionFactors attentionFactors(ShardingRule &rule, Value q, Value k, Value mask,
-                                         FactorKind groupKind) {
-  ArrayRef<int64_t> shape = shapeOf(q);
+template <typename Op>
+static AttentionFactors attentionFactors(ShardingRule &rule, Op op, FactorKind groupKind) {
+  Value k = op.getK();
+  ArrayRef<int64_t> shape = shapeOf(op.getQ());
   int64_t kvHeads = shapeOf(k)[2], group = shape[2] / kvHeads;
   DimFactors batch{rule.addFactor(shape[0])}, heads, sharedHeads;
   if (kvHeads > 1 || group == 1)
@@ -117,18 +143,19 @@ static AttentionFactors attentionFactors(ShardingRule &rule, Value q, Value k, V
   AttentionFactors all{
       {batch, rows, heads, dim}, {batch, keys, sharedHeads, dim}, {batch, rows, heads}, {}};
   const DimFactors dims[] = {batch, heads, rows, keys};
-  if (mask)
-    for (auto [size, factors] : llvm::zip(shapeOf(mask), dims))
-      all.mask.push_back(size == 1 ? DimFactors() : factors);
+  if (Value mask = op.getMask())
+    for (TensorFactors &own = all.further.emplace_back(); auto [size, factors] : llvm::zip(shapeOf(mask), dims))
+      own.push_back(size == 1 ? DimFactors() : factors);
+  if (!op.getDraws().empty())
+    all.further.append({{batch}, {}, {rows}, {heads}, {keys}});
   return all;
 }
 
 ShardingRule AttentionOp::getShardingRule() {
   ShardingRule rule;
-  AttentionFactors f = attentionFactors(rule, getQ(), getK(), getMask(), FactorKind::Parallel);
+  AttentionFactors f = attentionFactors(rule, *this, FactorKind::Parallel);
   rule.operands = {f.q, f.kv, f.kv};
-  if (getMask())
-    rule.operands.push_back(f.mask);
+  llvm::append_range(rule.operands, f.further);
   rule.results = {f.q, f.lse};
   return rule;
 }
@@ -138,10 +165,9 @@ PrecisionRule AttentionOp::getPrecisionRule() {
 }
 ShardingRule AttentionGradOp::getShardingRule() {
   ShardingRule rule;
-  AttentionFactors f = attentionFactors(rule, getQ(), getK(), getMask(), FactorKind::ReducedSum);
+  AttentionFactors f = attentionFactors(rule, *this, FactorKind::ReducedSum);
   rule.operands = {f.q, f.q, f.kv, f.kv, f.q, f.lse};
-  if (getMask())
-    rule.operands.push_back(f.mask);
+  llvm::append_range(rule.operands, f.further);
   rule.results = {f.q, f.kv, f.kv};
   return rule;
 }
@@ -256,10 +282,35 @@ template <typename T> struct Layout {
 };
 } // namespace
 
+namespace {
+// Draws the factors that dropout gives to softmax's weights; 1 without dropout.
+template <typename T> struct Dropped {
+  Inputs<T> draws;
+  uint32_t place, threshold;
+  T scale;
+
+  template <typename Op>
+  Dropped(Op op, Inputs<T> inputs)
+      : draws(inputs.take_back(op.getDraws().size())), place(static_cast<uint32_t>(op.getPlace())),
+        threshold(llmc::support::dropoutThreshold(op.getDropout().convertToDouble())),
+        scale(T(1) / T(1 - op.getDropout().convertToDouble())) {}
+  T factor(int64_t b, int64_t head, int64_t row, int64_t key) const {
+    if (draws.empty())
+      return 1;
+    auto number = [&](size_t i, int64_t at) { return toInt64(valueOf(draws[i]->data[at])); };
+    int64_t rowKey = number(0, b);
+    uint32_t word = llmc::support::dropoutWord(rowKey, {uint32_t(number(1, 0)), place, uint32_t(number(2, row)),
+                                                        uint32_t(number(3, head) + number(4, key))});
+    return rowKey < 0 ? T(1) : word < threshold ? T(0) : scale;
+  }
+};
+} // namespace
+
 template <typename T>
 static void meaning(AttentionOp op, Inputs<T> inputs, Outputs<T> outputs) {
   const TensorOf<T> &v = *inputs[2];
   Layout<T> at(op, *inputs[0], *inputs[1], op.getMask() ? inputs[3] : nullptr);
+  Dropped<T> dropped(op, inputs);
   std::vector<T> scores(at.keys);
   at.forEachRow([&](int64_t b, int64_t head, int64_t row) {
     int64_t first = at.sees.first(row), last = at.sees.last(row);
@@ -273,8 +324,8 @@ static void meaning(AttentionOp op, Inputs<T> inputs, Outputs<T> outputs) {
       accumulate(sum, scores[key] = exp(scores[key] - largest), last - first);
     T *o = &outputs[0].data[at.q(b, row, head)];
     for (int64_t key = first; key < last; ++key)
-      addScaled(o, &v.data[at.k(b, key, head)], scores[key] / sum, at.dim,
-                last - first);
+      addScaled(o, &v.data[at.k(b, key, head)], scores[key] / sum * dropped.factor(b, head, row, key),
+                at.dim, last - first);
     lse += log(sum);
   });
 }
@@ -285,6 +336,7 @@ static void meaning(AttentionGradOp op, Inputs<T> inputs, Outputs<T> outputs) {
   const TensorOf<T> &g = *inputs[0], &q = *inputs[1], &k = *inputs[2], &v = *inputs[3],
                &o = *inputs[4], &lse = *inputs[5];
   Layout<T> at(op, q, k, op.getMask() ? inputs[6] : nullptr);
+  Dropped<T> dropped(op, inputs);
   int64_t queries = at.rows * (at.heads / at.kvHeads);
   // Skip dq, or dk and dv, where the caller has emptied the output.
   bool wantsRows = !outputs[0].data.empty(), wantsKeys = !outputs[1].data.empty();
@@ -297,15 +349,14 @@ static void meaning(AttentionGradOp op, Inputs<T> inputs, Outputs<T> outputs) {
     for (int64_t key = at.sees.first(row); key < at.sees.last(row); ++key) {
       int64_t j = at.k(b, key, head);
       Score<T> score = at.score(b, head, row, key);
-      T p = exp(score.value - logSum);
-      T slope =
-          at.scale * score.slope * p * (dot(&g.data[i], &v.data[j], at.dim) - delta);
+      T p = exp(score.value - logSum), factor = dropped.factor(b, head, row, key);
+      T slope = at.scale * score.slope * p * (factor * dot(&g.data[i], &v.data[j], at.dim) - delta);
       if (wantsRows)
         addScaled(&outputs[0].data[i], &k.data[j], slope, at.dim, at.keys);
       if (!wantsKeys)
         continue;
       addScaled(&outputs[1].data[j], &q.data[i], slope, at.dim, queries);
-      addScaled(&outputs[2].data[j], &g.data[i], p, at.dim, queries);
+      addScaled(&outputs[2].data[j], &g.data[i], p * factor, at.dim, queries);
     }
   });
 }
@@ -322,8 +373,8 @@ LogicalResult AttentionOp::differentiate(OpBuilder &builder, ArrayRef<Value> cot
     return success();
   auto op = AttentionGradOp::create(
       builder, getLoc(), TypeRange{getQ().getType(), getK().getType(), getV().getType()},
-      cotangents[0], getQ(), getK(), getV(), getO(), getLse(), getMask(), getScaleAttr(),
-      getCausalAttr(), getOffsetAttr(), getWindowAttr(), getSoftcapAttr());
+      cotangents[0], getQ(), getK(), getV(), getO(), getLse(), getFurther(), getScaleAttr(),
+      getCausalAttr(), getOffsetAttr(), getWindowAttr(), getSoftcapAttr(), getDropoutAttr(), getPlaceAttr());
   llvm::copy(op.getResults(), gradients.begin());
   return success();
 }

@@ -7,6 +7,20 @@ class Graph_RowsOp<string mnemonic, list<string> overrides = []>
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
+// Reads the operands of an attention that may be missing: its mask, which alone is no vector of i64,
+// and the draws of its dropout.
+defvar Graph_FurtherOperands = [{
+    bool hasMask() {
+      if (getFurther().empty())
+        return false;
+      auto type = ::mlir::cast<::mlir::RankedTensorType>(getFurther().front().getType());
+      return type.getRank() > 1 || !type.getElementType().isInteger(64);
+    }
+    // Returns null if there is none.
+    ::mlir::Value getMask() { return hasMask() ? getFurther().front() : ::mlir::Value(); }
+    ::mlir::MutableOperandRange getMaskMutable() { return getFurtherMutable().slice(0, hasMask()); }
+    ::mlir::OperandRange getDraws() { return getFurther().drop_front(hasMask()); }
+}];
 def Graph_AttentionOp : Graph_RowsOp<"attention", ["getPrecisionRule"]> {
   let summary = "softmax of masked scale * q k^T, times v, with the log-sum-exp of each row";
   let description = [{
@@ -19,6 +33,10 @@ def Graph_AttentionOp : Graph_RowsOp<"attention", ["getPrecisionRule"]> {
     before the first row) and, with `window`, only those with j > i + offset - window.
     `mask` [batch | 1, heads | 1, rows | 1, keys] is i1 (true: seen) or a float that
     is added to the score; nothing flows back to it.
+    With `dropout` > 0, softmax's weights are dropped at this rate before they meet v, as
+    graph.dropout drops them (lse is without). The draws that follow the mask, all i64, are key
+    [batch], layer [], position [rows], and head [heads] and place of the key [keys], of which the
+    sum counts the element: for global head h and key j it is h * (number of keys) + j.
     o has q's shape; lse is [batch, rows, heads] (natural logarithm). A row that
     sees nothing has o = 0 and lse = -inf.
     Example:
@@ -30,13 +48,17 @@ def Graph_AttentionOp : Graph_RowsOp<"attention", ["getPrecisionRule"]> {
     ```
     Rules: C1 ranks and shapes agree; C2 heads is a multiple of kv_heads;
     C3 offset >= 0, window >= 1 and only with `causal`, softcap >= 0; C4 mask has
-    4 dimensions, each of the size above; C5 mask is i1 or a float.
+    4 dimensions, each of the size above; C5 mask is i1 or a float; C6 0 <= dropout < 1,
+    0 <= place < 2^32, and there are five draws, of the shapes above, if dropout > 0, else none.
   }];
   let arguments = (ins Graph_Float:$q, Graph_Float:$k, Graph_Float:$v,
-                       Optional<Graph_Tensor>:$mask, F64Attr:$scale, BoolAttr:$causal,
+                       Variadic<Graph_Tensor>:$further, F64Attr:$scale, BoolAttr:$causal,
                        DefaultValuedAttr<I64Attr, "0">:$offset, OptionalAttr<I64Attr>:$window,
-                       DefaultValuedAttr<F64Attr, "0.0">:$softcap);
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                       DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+                       DefaultValuedAttr<I64Attr, "0">:$place);
   let results = (outs Graph_Float:$o, Graph_Float:$lse);
+  let extraClassDeclaration = Graph_FurtherOperands;
   let builders = [
     OpBuilder<(ins "::mlir::TypeRange":$types, "::mlir::Value":$q, "::mlir::Value":$k,
                    "::mlir::Value":$v, "::llvm::APFloat":$scale, "bool":$causal,
@@ -54,8 +76,9 @@ def Graph_AttentionGradOp : Graph_RowsOp<"attention_grad"> {
   let summary = "cotangents of q, k and v; probabilities are recomputed from lse";
   let description = [{
     Computes, with p = exp(score - lse) and `cotangent` the one of o, dv += p * cotangent and the
-    cotangent p * (cotangent . v - cotangent . o) of each score (Dao et al., 2022, algorithm 4). The
-    attributes are those of the graph.attention.
+    cotangent p * (cotangent . v - cotangent . o) of each score (Dao et al., 2022, algorithm 4). With
+    dropout, p of dv and the first product take its factor. Attributes and draws are those of the
+    graph.attention.
     Example:
     ```mlir
     %dq, %dk, %dv = graph.attention_grad %do, %q, %k, %v, %o, %lse {scale = 0.5, causal = true}
@@ -63,14 +86,17 @@ def Graph_AttentionGradOp : Graph_RowsOp<"attention_grad"> {
            tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
           -> (tensor<1x3x4x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>)
     ```
-    Rules: C1 to C5 of graph.attention; cotangents have their primals' shapes (C1).
+    Rules: C1 to C6 of graph.attention; cotangents have their primals' shapes (C1).
   }];
   let arguments = (ins Graph_Float:$cotangent, Graph_Float:$q, Graph_Float:$k, Graph_Float:$v,
-                       Graph_Float:$o, Graph_Float:$lse, Optional<Graph_Tensor>:$mask,
+                       Graph_Float:$o, Graph_Float:$lse, Variadic<Graph_Tensor>:$further,
                        F64Attr:$scale, BoolAttr:$causal,
                        DefaultValuedAttr<I64Attr, "0">:$offset, OptionalAttr<I64Attr>:$window,
-                       DefaultValuedAttr<F64Attr, "0.0">:$softcap);
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                       DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+                       DefaultValuedAttr<I64Attr, "0">:$place);
   let results = (outs Graph_Float:$dq, Graph_Float:$dk, Graph_Float:$dv);
+  let extraClassDeclaration = Graph_FurtherOperands;
 }
 def Graph_RotaryOp : Graph_RowsOp<"rotary", ["getPrecisionRule"]> {
   let summary = "rotates pairs of each head's elements by the angle of the row (Su et al., 2021)";

@@ -17,6 +17,7 @@ def Graph_Broadcasting : NativeOpTrait<"Broadcasting"> { let cppNamespace = "::l
 def Graph_Tensor : StaticShapeTensorOf<[AnyFloat, AnySignlessInteger]>;
 def Graph_Float : StaticShapeTensorOf<[AnyFloat]>;
 def Graph_Int : StaticShapeTensorOf<[AnySignlessInteger]>;
+def Graph_Index : StaticShapeTensorOf<[I64]>;
 def Graph_Offset : 0DTensorOf<[I64]>;
 
 #endif

@@ -62,9 +62,10 @@ def Graph_InitKind : Graph_Enum<"InitKind", ["zeros", "ones", "normal"],
 def Graph_InitKindAttr : Graph_EnumAttr<Graph_InitKind, "init_kind">;
 
 def Graph_InputDefault : Graph_Enum<"InputDefault",
-    ["required", "zeros", "ones", "positions", "row_ids"],
+    ["required", "zeros", "ones", "positions", "row_ids", "dropout_keys"],
     "Selects what the loader makes of an input that nobody gives: nothing (it is required), zeros, "
-    "ones, the position along the last dim, or the number of the row.">;
+    "ones, the position along the last dim, the number of the row, or the key from which the row's "
+    "dropout is drawn, another in every step (lib/support/Dropout.h).">;
 
 //===-- Attributes ----------------------------------------------------------===//
 

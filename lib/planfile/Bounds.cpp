@@ -213,9 +213,10 @@ Status Bounds::checkInput(const InputBindingT &input) {
     return error("plan: input '", input.name, "' is malformed");
   if (Status s = checkInputCuts(input); !s)
     return s;
-  if (input.default_value == InputDefault::RowIds &&
-      *count != static_cast<uint64_t>(input.local_shape[0]))
-    return error("plan: input '", input.name, "' holds numbers of rows, and ",
+  bool isOfRows = input.default_value == InputDefault::RowIds || input.default_value == InputDefault::DropoutKeys;
+  if (isOfRows && *count != static_cast<uint64_t>(input.local_shape[0]))
+    return error("plan: input '", input.name, "' holds ",
+                 input.default_value == InputDefault::RowIds ? "numbers" : "keys", " of rows, and ",
                  *count / static_cast<uint64_t>(input.local_shape[0]), " elements a row");
   // Stops at the first product above the global batch: it and each factor are below 2^32, so that
   // no product wraps.

@@ -6,18 +6,6 @@
 
 using namespace llmc;
 
-std::array<uint32_t, 4> runtime::philox(std::array<uint32_t, 4> c, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
-    uint64_t left = uint64_t(0xD2511F53) * c[0];
-    uint64_t right = uint64_t(0xCD9E8D57) * c[2];
-    c = {static_cast<uint32_t>(right >> 32) ^ c[1] ^ key[0], static_cast<uint32_t>(right),
-         static_cast<uint32_t>(left >> 32) ^ c[3] ^ key[1], static_cast<uint32_t>(left)};
-    key[0] += 0x9E3779B9;
-    key[1] += 0xBB67AE85;
-  }
-  return c;
-}
-
 double runtime::normal(uint64_t seed, uint64_t stream, uint64_t index) {
   // Computes two numbers from a block (Box-Muller): elements 2i and 2i + 1 share it.
   uint64_t block = index / 2;

@@ -4,13 +4,11 @@
 #ifndef LLMC_RUNTIME_STATES_RANDOM_H
 #define LLMC_RUNTIME_STATES_RANDOM_H
 
-#include <array>
-#include <cstdint>
+#include "lib/support/Philox.h"
 
 namespace llmc::runtime {
 
-// Returns a block of Philox4x32 with ten rounds (Salmon et al., SC 2011).
-std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
+using support::philox;
 
 // Returns standard normal number `index` of the stream (`seed`, `stream`), by Box-Muller.
 double normal(uint64_t seed, uint64_t stream, uint64_t index);

@@ -66,6 +66,11 @@ private:
     rule.kind = Kind::Fixed;
     rule.value = value;
   }
+  // Draws keys of dropout that fill as many bits as the loader's.
+  void dropoutKey() {
+    rule.kind = Kind::Index;
+    rule.high = int64_t(1) << 53;
+  }
   void optimizer(unsigned operand);
 
   OperandRule &rule;
@@ -116,12 +121,19 @@ void UseReader::readUse(OpOperand &use) {
              (isa<graph::LayerNormGradScaleOp, graph::RmsNormGradOp>(op) && operand == 3) ||
              (isa<graph::RmsNormGradScaleOp>(op) && operand == 2)) {
     rule.kind = Kind::Positive;
+  } else if (isa<graph::DropoutOp>(op)) {
+    if (operand == 1)
+      dropoutKey();
   } else if (auto attention = dyn_cast<graph::AttentionOp>(op)) {
-    if (operand == 3 && rule.kind == Kind::Number)
+    if (operand == 3 && attention.hasMask() && rule.kind == Kind::Number)
       rule.kind = Kind::Mask;
-  } else if (isa<graph::AttentionGradOp>(op)) {
-    if (operand == 6 && rule.kind == Kind::Number)
+    else if (operand == 3u + attention.hasMask())
+      dropoutKey();
+  } else if (auto gradient = dyn_cast<graph::AttentionGradOp>(op)) {
+    if (operand == 6 && gradient.hasMask() && rule.kind == Kind::Number)
       rule.kind = Kind::Mask;
+    else if (operand == 6u + gradient.hasMask())
+      dropoutKey();
   } else if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
     if (reduce.getKind() == graph::ReduceKind::max && rule.kind == Kind::Number)
       rule.kind = Kind::MaskedNumber;

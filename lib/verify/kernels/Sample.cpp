@@ -177,14 +177,17 @@ struct AttentionPart {
 template <typename Op> static std::vector<Region> operandsOf(Op op, const AttentionPart &part) {
   unsigned q = std::is_same_v<Op, graph::AttentionGradOp> ? 1 : 0;
   std::vector<Region> regions;
-  for (auto [i, value] : llvm::enumerate(op->getOperands())) {
-    if (op.getMask() && i + 1 == op->getNumOperands())
-      regions.push_back(part.mask(graph::shapeOf(value)));
-    else if (graph::shapeOf(value).size() == 3)
+  for (auto [i, value] : llvm::enumerate(op->getOperands().drop_back(op.getFurther().size()))) {
+    if (graph::shapeOf(value).size() == 3)
       regions.push_back(part.lse());
     else
       regions.push_back(i == q + 1 || i == q + 2 ? part.kv() : part.q());
   }
+  if (Value mask = op.getMask())
+    regions.push_back(part.mask(graph::shapeOf(mask)));
+  if (!op.getDraws().empty())
+    for (const Region &draw : {Region{part.batch}, Region{}, Region{part.rows}, Region{part.heads}, Region{part.keys}})
+      regions.push_back(draw);
   return regions;
 }
 

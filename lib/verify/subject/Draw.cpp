@@ -1,4 +1,5 @@
 // Draws rows, labels, weights and scalars such that errors show in the outcome.
+#include "lib/support/Dropout.h"
 #include "lib/verify/subject/RunPlan.h"
 #include "lib/verify/subject/Subject.h"
 #include "runtime/states/Random.h"
@@ -26,6 +27,8 @@ double element(const planfile::InputBindingT &input, int64_t vocabulary, uint64_
     return double(i % width);
   if (input.default_value == InputDefault::Zeros)
     return 0;
+  if (input.default_value == InputDefault::DropoutKeys)
+    return double(support::dropoutKey(seed, stream, uint64_t(i)));
   double token = std::floor(uniform(seed, stream, i) * double(vocabulary));
   if (input.name != "labels")
     return token;

@@ -60,8 +60,8 @@ struct AttentionKernel {
                   });
   }
 
-  // Replaces each score by exp(score - shift) and returns the sums.
-  SmallVector<Value> powers(Value from, Value to, ArrayRef<Value> shifts) {
+  // Replaces each score by exp(score - shift) and returns the sums, which are those before dropout.
+  SmallVector<Value> powers(const Panel &panel, Value from, Value to, ArrayRef<Value> shifts) {
     Math m{k.b, k.loc};
     SmallVector<Value> zeros(blocks.vectors, blocks.splat(0));
     return k.loop(k.index(0), k.sub(to, from), 1, zeros,
@@ -69,8 +69,10 @@ struct AttentionKernel {
                     for (auto [v, old] : llvm::enumerate(carried)) {
                       Value s = blocks.load(blocks.scores, j, v);
                       Value p = blocks.power(m.sub(s, shifts[v]));
-                      k.store(p, blocks.at(blocks.scores, j, v));
                       next.push_back(m.add(old, p));
+                      if (shape.dropout > 0)
+                        p = m.mul(p, blocks.dropoutFactor(panel, k.add(from, j), v));
+                      k.store(p, blocks.at(blocks.scores, j, v));
                     }
                   });
   }
@@ -89,7 +91,7 @@ struct AttentionKernel {
       shrinks.push_back(blocks.power(m.sub(carried[v], shifts[v])));
       k.store(shrinks[v], blocks.at(factors, k.index(0), v));
     }
-    auto added = powers(from, to, shifts);
+    auto added = powers(panel, from, to, shifts);
     llvm::append_range(next, largest);
     for (unsigned v = 0; v < n; ++v)
       next.push_back(m.fma(carried[n + v], shrinks[v], added[v]));

@@ -1,6 +1,7 @@
 #include "passes/6-emit/attention/AttentionBlock.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "passes/6-emit/kernel/Dropout.h"
 #include <limits>
 
 using namespace mlir;
@@ -27,6 +28,8 @@ AttentionBlocks::AttentionBlocks(Kernel &k, const AttentionShape &shape, int64_t
     biases = block(keyBlock);
   if (wantsSlopes && shape.softcap)
     slopes = block(keyBlock);
+  if (shape.dropout > 0)
+    positions = k.stackArray(k.b.getI64Type(), width);
 }
 
 //===-- Ranges --------------------------------------------------------------===//
@@ -36,7 +39,13 @@ void AttentionBlocks::panels(Value batch, Value head, Value from, Value to,
   Value kvHead = k.divFloor(head, shape.heads / shape.kvHeads);
   Value kvStart = k.mul(k.add(k.mul(batch, shape.keys * shape.kvHeads), kvHead), shape.dim);
   k.loop(from, to, width, [&](Value i) {
-    body({batch, head, i, k.min(k.index(width), k.sub(to, i)), kvStart});
+    Panel panel{batch, head, i, k.min(k.index(width), k.sub(to, i)), kvStart};
+    if (positions)
+      k.loop(k.index(0), k.index(width), 1, [&](Value column) {
+        Value query = k.add(i, k.min(column, k.sub(panel.rows, k.index(1))));
+        k.store(shape.drawn(k, 2, query), k.address(positions, column, k.b.getI64Type()));
+      });
+    body(panel);
   });
 }
 
@@ -72,6 +81,18 @@ Value AttentionBlocks::splat(double value) const {
   auto type = VectorType::get({k.lanes()}, k.b.getF32Type());
   return arith::ConstantOp::create(k.b, k.loc,
                                    DenseElementsAttr::get(type, k.b.getF32FloatAttr(value)));
+}
+
+Value AttentionBlocks::dropoutFactor(const Panel &panel, Value key, unsigned v) const {
+  Type i64 = k.b.getI64Type();
+  auto spread = [&](Value x) -> Value {
+    return vector::BroadcastOp::create(k.b, k.loc, typeOf(i64, k.lanes()), x);
+  };
+  Value position = k.load(k.address(positions, k.index(v * k.lanes()), i64), i64, k.lanes());
+  return DropoutDraw{shape.dropout, shape.place, spread(shape.drawn(k, 0, panel.batch)),
+                     spread(shape.drawn(k, 1, k.index(0))), position,
+                     spread(shape.drawnElement(k, panel.head, key))}
+      .factor({k.b, k.loc}, typeOf(k.b.getF32Type(), k.lanes()));
 }
 
 void AttentionBlocks::zero(Value columns, int64_t count) const {

@@ -20,6 +20,7 @@ struct AttentionBlocks {
   unsigned vectors; // of a panel
   int64_t width;    // queries of a panel
   Value queries, scores, mask, biases, slopes;
+  Value positions; // i64, of the panel's queries; null without dropout
 
   // Allocates the stack blocks. With `wantsSlopes` makeScores() leaves the slope of softcap at
   // each score.
@@ -66,6 +67,9 @@ struct AttentionBlocks {
   // Computes what enters softmax for keys [from, to), whose rows are `keys`, into `scores`: -inf
   // where a query does not see the key. `queries` must hold the scaled queries.
   void makeScores(BlockProduct::Rows keys, const Panel &panel, Value from, Value to) const;
+
+  // Returns the factors that dropout gives to the weights of key `key`, of vector `v` of queries.
+  Value dropoutFactor(const Panel &panel, Value key, unsigned v) const;
 
   // Returns the address of element (n, v * lanes) of columns; load() reads a vector there.
   Value at(Value columns, Value n, unsigned v) const;

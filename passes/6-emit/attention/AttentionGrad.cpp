@@ -82,8 +82,8 @@ struct GradKernel {
   }
 
   // Replaces the scores by p = exp(score - lse), and dp by ds = scale p (dp - delta), times the
-  // slope of softcap.
-  void weights(Value from, Value to) {
+  // slope of softcap. Dropout multiplies dp first, and p where it weighs dO.
+  void weights(const Panel &panel, Value from, Value to) {
     Math m{k.b, k.loc};
     SmallVector<Value> shift, delta;
     for (unsigned v = 0; v < blocks.vectors; ++v) {
@@ -95,11 +95,16 @@ struct GradKernel {
       for (unsigned v = 0; v < blocks.vectors; ++v) {
         Value x = m.sub(blocks.load(blocks.scores, j, v), shift[v]);
         Value p = blocks.power(m.select(m.less(most, x), most, x));
-        Value dp = m.sub(blocks.load(dScores, j, v), delta[v]);
-        Value ds = m.mul(m.mul(p, dp), scale);
+        Value dp = blocks.load(dScores, j, v), kept = p;
+        if (shape.dropout > 0) {
+          Value factor = blocks.dropoutFactor(panel, k.add(from, j), v);
+          dp = m.mul(dp, factor);
+          kept = m.mul(p, factor);
+        }
+        Value ds = m.mul(m.mul(p, m.sub(dp, delta[v])), scale);
         if (blocks.slopes)
           ds = m.mul(ds, blocks.load(blocks.slopes, j, v));
-        k.store(p, blocks.at(blocks.scores, j, v));
+        k.store(kept, blocks.at(blocks.scores, j, v));
         k.store(ds, blocks.at(dScores, j, v));
       }
     });
@@ -151,7 +156,7 @@ struct GradKernel {
           blocks.makeScores(keys, panel, from, to);
           BlockProduct::Rows values = blocks.floatKeys(value, panel, from, to, wide.values);
           blocks.multiplyKeys(values, from, to, dOColumns, dScores);
-          weights(from, to);
+          weights(panel, from, to);
           if (wanted.dKeys)
             addToKeys(panel, from, to, low);
           if (wanted.dQ)

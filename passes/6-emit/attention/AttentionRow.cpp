@@ -1,6 +1,7 @@
 #include "passes/6-emit/attention/AttentionRow.h"
 
 #include "passes/6-emit/attention/HeadRow.h"
+#include "passes/6-emit/kernel/Dropout.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
@@ -51,6 +52,14 @@ struct AttentionKernel {
 
   void applyRules(const Query &query, Value from, Value to);
 
+  // Returns the factor that dropout gives to the weight of key j.
+  Value dropoutFactor(const Query &query, Value j) {
+    return DropoutDraw{shape.dropout, shape.place, shape.drawn(k, 0, query.batch),
+                       shape.drawn(k, 1, k.index(0)), shape.drawn(k, 2, query.i),
+                       shape.drawnElement(k, query.head, j)}
+        .factor({k.b, k.loc}, f32);
+  }
+
   // Computes the scores of keys [from, to), -inf for the rest of the block, and returns their
   // maximum.
   Value blockScores(const Query &query, Value from, Value to) {
@@ -90,6 +99,8 @@ struct AttentionKernel {
     HeadRow::Row o = head.scale(HeadRow::Row(carried.drop_front(2)), shrink);
     auto added = k.loop(from, to, 1, o, [&](Value j, ValueRange row, SmallVectorImpl<Value> &out) {
       Value p = k.load(score(k.sub(j, from)), f32);
+      if (shape.dropout > 0)
+        p = m.mul(p, dropoutFactor(query, j));
       llvm::append_range(out, head.axpy(p, head.load(values, keyStart(query, j)), row));
     });
     next.append({largest, sum});

@@ -30,6 +30,11 @@ int64_t AttentionShape::chunk() const {
   return std::max(llvm::alignTo(llvm::divideCeil(rows, chunks), kStep), uint64_t(kStep));
 }
 
+Value AttentionShape::drawn(Kernel &k, unsigned i, Value at) const {
+  Value base = k.buffer(cast<BlockArgument>(draws[i]).getArgNumber());
+  return k.load(k.address(base, at, k.b.getI64Type()), k.b.getI64Type());
+}
+
 Value AttentionShape::maskStart(Kernel &k, Value batch, Value head, Value i) const {
   auto sizes = cast<RankedTensorType>(mask.getType()).getShape();
   Value start = k.index(0), places[] = {batch, head, i};

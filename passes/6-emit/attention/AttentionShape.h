@@ -16,6 +16,9 @@ struct AttentionShape {
   float scale;
   double softcap; // 0: none
   Value mask;     // null: none
+  double dropout; // 0: none
+  int64_t place;  // of the dropout in its layer
+  llvm::SmallVector<Value, 5> draws; // key, layer, position, head, place of the key
   Type element;   // of q, k, v and all of their shapes in memory
 
   template <typename Op>
@@ -29,6 +32,9 @@ struct AttentionShape {
     scale = static_cast<float>(op.getScale().convertToDouble());
     softcap = op.getSoftcap().convertToDouble();
     mask = op.getMask();
+    dropout = op.getDropout().convertToDouble();
+    place = op.getPlace();
+    draws.assign(op.getDraws().begin(), op.getDraws().end());
     element = mlir::getElementTypeOrSelf(op.getQ());
   }
   // Returns whether `tensors` have the element type of q and `lse` is float32.
@@ -46,6 +52,12 @@ struct AttentionShape {
   // Returns the elements between keys of one head, or between queries of one head.
   int64_t keyStride() const { return kvHeads * dim; }
   int64_t queryStride() const { return heads * dim; }
+  // Returns element `at` of draw `i`, an i64.
+  Value drawn(Kernel &k, unsigned i, Value at) const;
+  // Returns the element number of a key of a head, an i64.
+  Value drawnElement(Kernel &k, Value head, Value key) const {
+    return k.add(drawn(k, 3, head), drawn(k, 4, key));
+  }
   // Returns the offset in the mask, in elements, of the first key of row `i`.
   Value maskStart(Kernel &k, Value batch, Value head, Value i) const;
 

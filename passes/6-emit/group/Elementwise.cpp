@@ -1,6 +1,7 @@
 // Emits elementwise ops: the table of their entries, and the loop nest that they run in.
-#include "passes/6-emit/kernel/KernelEmitters.h"
 #include "passes/6-emit/group/FusedGroup.h"
+#include "passes/6-emit/kernel/Dropout.h"
+#include "passes/6-emit/kernel/KernelEmitters.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/DenseMap.h"
@@ -236,6 +237,15 @@ static void exponential(Math &m, Operation *op, Values in, Results &out) {
   out.push_back(isDistance(op->getOperand(0)) ? m.expNonPositive(in[0]) : m.exp(in[0]));
 }
 
+// Selects 0 in place of multiplying by it: what is dropped may be infinite.
+static void dropout(Math &m, Operation *op, Values in, Results &out) {
+  auto dropout = cast<graph::DropoutOp>(op);
+  DropoutDraw draw{dropout.getRate().convertToDouble(), static_cast<int64_t>(dropout.getPlace()),
+                   in[1], in[2], in[3], in[4]};
+  Value scaled = m.mul(in[0], draw.scale(m, in[0].getType()));
+  out.push_back(m.select(draw.keeps(m), scaled, m.f(0, in[0])));
+}
+
 //===-- Optimizer -----------------------------------------------------------===//
 
 static void adamw(Math &m, Operation *op, Values in, Results &out) {
@@ -287,6 +297,7 @@ ElementwiseEmitter lookupElementwise(Operation *op) {
       {TypeID::get<graph::CompareOp>(), compare},
       {TypeID::get<graph::SelectOp>(), select},
       {TypeID::get<graph::CastOp>(), convert},
+      {TypeID::get<graph::DropoutOp>(), dropout},
       {TypeID::get<graph::AdamWOp>(), adamw},
   };
   return table.lookup(op->getName().getTypeID());

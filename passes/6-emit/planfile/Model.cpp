@@ -103,6 +103,7 @@ void PlanWriter::writeOptions() {
   };
   program.sequence_parallel = choice("sequence_parallel", "off");
   program.recompute = choice("recompute", "none");
+  program.dropout = text(options, "dropout_rates");
   program.memory_limit = number(options, "memory_limit", 0);
   program.micro_batch = number(options, "micro_batch", 1);
   program.micro_batches = number(options, "micro_batches", 1);

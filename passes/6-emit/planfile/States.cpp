@@ -224,6 +224,8 @@ static InputDefault defaultOf(graph::LoaderAttr loader) {
     return InputDefault::Positions;
   case graph::InputDefault::row_ids:
     return InputDefault::RowIds;
+  case graph::InputDefault::dropout_keys:
+    return InputDefault::DropoutKeys;
   }
   return InputDefault::Required;
 }

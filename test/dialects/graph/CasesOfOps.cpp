@@ -236,6 +236,17 @@ static void drawIndex(Cases &cases, Random &random) {
                    }});
 }
 
+static void drawDropout(Cases &cases, Random &random) {
+  Shape shape = random.shape(3, 3);
+  Argument x{Argument::Any, shape}, key{Argument::Ids, {shape[0], 1, 1}, 1000}, layer{Argument::Ids, {}, 9},
+      position{Argument::Ids, {shape[1], 1}, 100}, element{Argument::Ids, {shape[2]}, 100};
+  double rate = random.chance(3) ? 0 : 0.4;
+  cases.push_back({"dropout", {x, key, layer, position, element}, [=](OpBuilder &b, Location l, ValueRange v) {
+                     return DropoutOp::create(b, l, v[0].getType(), v[0], v[1], v[2], v[3], v[4],
+                                              APFloat(rate), 1);
+                   }});
+}
+
 static void drawReductions(Cases &cases, Random &random) {
   for (ReduceKind kind : {ReduceKind::sum, ReduceKind::max, ReduceKind::sum_squares}) {
     Shape shape = random.shape(1, 4), dims;
@@ -373,24 +384,33 @@ static void drawAttention(Cases &cases, Random &random) {
       mask{random.chance(2) ? Argument::Logical : Argument::Any,
            {or1(batch), or1(heads), or1(rows), keys}, 0, true};
   std::vector<Argument> forward{q, k, k}, backward{q, q, k, k, q, lse};
-  bool masked = !random.chance(4);
-  if (masked) {
-    forward.push_back(mask);
-    backward.push_back(mask);
-  }
+  bool masked = !random.chance(4), drops = random.chance(2);
+  double rate = drops ? 0.3 : 0;
+  SmallVector<Argument> further;
+  if (masked)
+    further.push_back(mask);
+  if (drops)
+    further.append({{Argument::Ids, {q.shape[0]}, 1000}, {Argument::Ids, {}, 9}, {Argument::Ids, {q.shape[1]}, 50},
+                    {Argument::Ids, {q.shape[2]}, 90}, {Argument::Ids, {k.shape[1]}, 30}});
+  llvm::append_range(forward, further);
+  llvm::append_range(backward, further);
   cases.push_back({"attention", forward, [=](OpBuilder &b, Location l, ValueRange v) {
                      Type types[] = {v[0].getType(), typed(lse.shape, b.getF64Type())};
-                     return AttentionOp::create(b, l, types, v[0], v[1], v[2], APFloat(0.7), causal,
-                                                masked ? v[3] : Value(), offset, window, softcap);
+                     auto op = AttentionOp::create(b, l, types, v[0], v[1], v[2], APFloat(0.7), causal,
+                                                   masked ? v[3] : Value(), offset, window, softcap);
+                     if (drops)
+                       op.getFurtherMutable().append(v.take_back(5));
+                     op.setDropout(APFloat(rate));
+                     return op;
                    }});
   cases.push_back({"attention_grad", backward,
                    [=](OpBuilder &b, Location l, ValueRange v) {
                      return AttentionGradOp::create(
                          b, l, v[1].getType(), v[2].getType(), v[3].getType(), v[0], v[1], v[2],
-                         v[3], v[4], v[5], masked ? v[6] : Value(), b.getF64FloatAttr(0.7),
+                         v[3], v[4], v[5], v.drop_front(6), b.getF64FloatAttr(0.7),
                          b.getBoolAttr(causal), b.getI64IntegerAttr(offset),
                          window ? b.getI64IntegerAttr(*window) : IntegerAttr(),
-                         b.getF64FloatAttr(softcap));
+                         b.getF64FloatAttr(softcap), b.getF64FloatAttr(rate), b.getI64IntegerAttr(0));
                    },
                    Case::None});
 }
@@ -417,6 +437,7 @@ std::vector<Case> drawCases(Random &random) {
   drawMovement(cases, random);
   drawSlicing(cases, random);
   drawIndex(cases, random);
+  drawDropout(cases, random);
   drawReductions(cases, random);
   drawMatmul(cases, random);
   drawNorms(cases, random);

@@ -1318,6 +1318,78 @@ func.func @f(%a0: tensor<1x3x4x2xf32>, %a1: tensor<1x5x2x2xf32>, %a2: tensor<1x5
 
 // -----
 
+// attention C6
+func.func @f(%q: tensor<1x3x4x2xf32>, %k: tensor<1x5x2x2xf32>, %key: tensor<1xi64>, %l: tensor<i64>, %p: tensor<3xi64>, %h: tensor<4xi64>, %j: tensor<5xi64>) {
+  // expected-error@+1 {{C6: draw 3 has type 'tensor<3xi64>', expected i64 of shape [4]}}
+  %0, %1 = graph.attention %q, %k, %k, %key, %l, %p, %p, %j {scale = 1.0, causal = false, dropout = 0.1} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1xi64>, tensor<i64>, tensor<3xi64>, tensor<3xi64>, tensor<5xi64>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C6
+func.func @f(%q: tensor<1x3x4x2xf32>, %k: tensor<1x5x2x2xf32>, %key: tensor<1xi64>, %l: tensor<i64>, %p: tensor<3xi64>, %h: tensor<4xi64>, %j: tensor<5xi64>) {
+  // expected-error@+1 {{C6: dropout of rate 0.000000e+00 has 5 draws, expected 0}}
+  %0, %1 = graph.attention %q, %k, %k, %key, %l, %p, %h, %j {scale = 1.0, causal = false} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1xi64>, tensor<i64>, tensor<3xi64>, tensor<4xi64>, tensor<5xi64>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C6
+func.func @f(%q: tensor<1x3x4x2xf32>, %k: tensor<1x5x2x2xf32>) {
+  // expected-error@+1 {{C6: dropout of rate 1.000000e-01 has 0 draws, expected 5}}
+  %0, %1 = graph.attention %q, %k, %k {scale = 1.0, causal = false, dropout = 0.1} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C6
+func.func @f(%q: tensor<1x3x4x2xf32>, %k: tensor<1x5x2x2xf32>, %key: tensor<1xi64>, %l: tensor<i64>, %p: tensor<3xi64>, %h: tensor<4xi64>, %j: tensor<5xi64>) {
+  // expected-error@+1 {{C6: dropout is 1.000000e+00 at place 0, expected a rate}}
+  %0, %1 = graph.attention %q, %k, %k, %key, %l, %p, %h, %j {scale = 1.0, causal = false, dropout = 1.0} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>, tensor<1xi64>, tensor<i64>, tensor<3xi64>, tensor<4xi64>, tensor<5xi64>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// dropout C1
+func.func @f(%x: tensor<2x3x4xf32>, %key: tensor<2x1x1xi64>, %l: tensor<i64>, %p: tensor<3x1xi64>, %e: tensor<5xi64>) {
+  // expected-error@+1 {{C1: operand 4 of shape [5] does not broadcast to [2, 3, 4], the shape of x}}
+  %0 = graph.dropout %x, %key, %l, %p, %e {rate = 0.1, place = 0} : (tensor<2x3x4xf32>, tensor<2x1x1xi64>, tensor<i64>, tensor<3x1xi64>, tensor<5xi64>) -> tensor<2x3x4xf32>
+  return
+}
+
+// -----
+
+// dropout C1
+func.func @f(%x: tensor<2x4xf32>, %l: tensor<i64>) {
+  // expected-error@+1 {{C1: result type is 'tensor<2x4xbf16>', expected 'tensor<2x4xf32>', that of x}}
+  %0 = graph.dropout %x, %l, %l, %l, %l {rate = 0.1, place = 0} : (tensor<2x4xf32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<2x4xbf16>
+  return
+}
+
+// -----
+
+// dropout C2
+func.func @f(%x: tensor<2x4xf32>, %l: tensor<i64>) {
+  // expected-error@+1 {{C2: rate is 1.000000e+00, expected 0 or more and less than 1}}
+  %0 = graph.dropout %x, %l, %l, %l, %l {rate = 1.0, place = 0} : (tensor<2x4xf32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// dropout C3
+func.func @f(%x: tensor<2x4xf32>, %l: tensor<i64>) {
+  // expected-error@+1 {{C3: place is -1, expected 0 or more and less than 2^32}}
+  %0 = graph.dropout %x, %l, %l, %l, %l {rate = 0.5, place = -1} : (tensor<2x4xf32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
 // attention_grad C1
 func.func @f(%g: tensor<1x3x2x2xf32>, %q: tensor<1x3x4x2xf32>, %k: tensor<1x3x2x2xf32>, %v: tensor<1x3x2x2xf32>, %o: tensor<1x3x4x2xf32>, %l: tensor<1x3x4xf32>) {
   // expected-error@+1 {{C1: cotangent has shape [1, 3, 2, 2], expected [1, 3, 4, 2]}}

@@ -162,6 +162,16 @@ func.func @index(%t: tensor<5x4xf32>, %ids: tensor<2xi64>, %x: tensor<2x4xf32>, 
   return
 }
 
+// CHECK-LABEL: func.func @random
+func.func @random(%x: tensor<2x3x4xf32>, %key: tensor<2x1x1xi64>, %l: tensor<i64>, %p: tensor<3x1xi64>, %e: tensor<4xi64>,
+                  %q: tensor<1x3x4x2xf32>, %m: tensor<1x1x1x3xi1>, %k: tensor<1xi64>, %i: tensor<3xi64>) {
+  // CHECK: graph.dropout %{{.*}} {place = 2 : i64, rate = 1.000000e-01 : f64}
+  %0 = graph.dropout %x, %key, %l, %p, %e {rate = 0.1, place = 2} : (tensor<2x3x4xf32>, tensor<2x1x1xi64>, tensor<i64>, tensor<3x1xi64>, tensor<4xi64>) -> tensor<2x3x4xf32>
+  // CHECK: graph.attention %{{.*}} {causal = false, dropout = 1.000000e-01 : f64, place = 1 : i64, scale = 1.000000e+00 : f64}
+  %1, %2 = graph.attention %q, %q, %q, %m, %k, %l, %i, %e, %i {scale = 1.0, causal = false, dropout = 0.1, place = 1} : (tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x3x4x2xf32>, tensor<1x1x1x3xi1>, tensor<1xi64>, tensor<i64>, tensor<3xi64>, tensor<4xi64>, tensor<3xi64>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
 // CHECK-LABEL: func.func @rows
 func.func @rows(%x: tensor<2x4xf32>, %w: tensor<4xf32>) {
   // CHECK: graph.reduce %{{.*}} {dims = array<i64: 1>, kind = #graph.reduce_kind<max>}

@@ -12,11 +12,22 @@ struct Attention {
   int64_t batch, rows, heads, keys, kvHeads, dim;
   std::string attributes, maskType;
   Fill maskFill = Fill::Shown;
+  bool drops = false;
 
   explicit Attention(Random &random);
   std::string q() const { return tensorType({batch, rows, heads, dim}); }
   std::string k() const { return tensorType({batch, keys, kvHeads, dim}); }
   std::string lse() const { return tensorType({batch, rows, heads}); }
+  // Adds the mask and the draws of dropout; some rows' keys are negative.
+  void addFurther(FunctionText &f, std::vector<std::string> &in) const {
+    if (!maskType.empty())
+      in.push_back(f.argument(maskType, maskFill));
+    if (!drops)
+      return;
+    in.push_back(f.argument(tensorType({batch}, "i64"), Fill::Ids, -4, int64_t(1) << 53));
+    for (const std::vector<int64_t> &shape : std::vector<std::vector<int64_t>>{{}, {rows}, {heads}, {keys}})
+      in.push_back(f.argument(tensorType(shape, "i64"), Fill::Ids, 0, 100000));
+  }
 };
 
 } // namespace
@@ -45,6 +56,10 @@ Attention::Attention(Random &random) {
     attributes += ", window = " + std::to_string(draw(random, 1, keys + 3)) + " : i64";
   if (draw(random, 0, 2) == 0)
     attributes += ", softcap = " + std::to_string(draw(random, 1, 40) / 8.0) + " : f64";
+  drops = draw(random, 0, 1);
+  if (drops)
+    attributes += ", dropout = " + std::to_string(draw(random, 1, 9) / 10.0) + " : f64, place = " +
+                  std::to_string(draw(random, 0, 3)) + " : i64";
   if (draw(random, 0, 1))
     return;
   bool isFloat = draw(random, 0, 1);
@@ -58,8 +73,7 @@ Case makeAttention(Random &random) {
   Attention t(random);
   FunctionText f;
   std::vector<std::string> in{f.argument(t.q()), f.argument(t.k()), f.argument(t.k())};
-  if (!t.maskType.empty())
-    in.push_back(f.argument(t.maskType, t.maskFill));
+  t.addFurther(f, in);
   std::string r = f.op("graph.attention", in, {t.q(), t.lse()}, t.attributes);
   Case result = f.finish("attention", {r + "#0", r + "#1"});
   result.tolerance = 2e-5; // a weighted mean of values of both signs may be small
@@ -73,8 +87,7 @@ Case makeAttentionGrad(Random &random) {
                               f.argument(t.k()), f.argument(t.q())};
   // Some rows saw nothing.
   in.push_back(f.argument(t.lse(), t.maskType.empty() ? Fill::Positive : Fill::Infinite));
-  if (!t.maskType.empty())
-    in.push_back(f.argument(t.maskType, t.maskFill));
+  t.addFurther(f, in);
   std::string r = f.op("graph.attention_grad", in, {t.q(), t.k(), t.k()}, t.attributes);
   Case result = f.finish("attention_grad", {r + "#0", r + "#1", r + "#2"});
   result.tolerance = 1e-5; // exp(s - lse) of a random lse is no probability and may be large

@@ -115,6 +115,25 @@ Case makeGeluGrad(Random &random) {
   return result;
 }
 
+// Dropout by keys of rows, positions and elements that broadcast; some rows keep everything.
+Case makeDropout(Random &random) {
+  auto shape = drawShape(random, 2, 3, 3000);
+  FunctionText f;
+  std::vector<int64_t> rows(shape.size(), 1), positions(shape.size() - 1, 1);
+  rows[0] = shape[0];
+  positions[0] = shape[1];
+  std::string type = tensorType(shape);
+  auto numbers = [&](const std::vector<int64_t> &of, int64_t low, int64_t high) {
+    return f.argument(tensorType(of, "i64"), Fill::Ids, low, high);
+  };
+  std::string x = f.argument(type);
+  std::string key = numbers(rows, -(int64_t(1) << 51), int64_t(1) << 53), layer = numbers({}, 0, 100);
+  std::string position = numbers(positions, 0, 100000), element = numbers({shape.back()}, 0, int64_t(1) << 32);
+  std::string attributes = "rate = " + std::to_string(draw(random, 0, 9) / 10.0) +
+                           " : f64, place = " + std::to_string(draw(random, 0, 3)) + " : i64";
+  return f.finish("dropout", {f.op("graph.dropout", {x, key, layer, position, element}, {type}, attributes)});
+}
+
 // Comparisons, logic, select and casts in one group.
 Case makeLogic(Random &random) {
   static const char *predicates[] = {"eq", "ne", "lt", "le", "gt", "ge"};

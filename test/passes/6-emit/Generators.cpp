@@ -22,6 +22,7 @@ std::vector<Generator> generators() {
           {"power", makePower},
           {"unary", makeUnary},
           {"gelu_grad", makeGeluGrad},
+          {"dropout", makeDropout},
           {"logic", makeLogic},
           {"cast", makeCast},
           {"chain", makeChain},

@@ -10,6 +10,7 @@ Case makeBinary(Random &random);
 Case makePower(Random &random);
 Case makeUnary(Random &random);
 Case makeGeluGrad(Random &random);
+Case makeDropout(Random &random);
 Case makeLogic(Random &random);
 Case makeCast(Random &random);
 Case makeChain(Random &random);
