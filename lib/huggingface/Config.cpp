@@ -139,6 +139,17 @@ std::vector<double> Config::numbers(Names names) {
   return out;
 }
 
+double Config::rate(Names names, double fallback) {
+  std::string name;
+  const Json *value = find(names, name);
+  if (!value)
+    return fallback;
+  if (value->is_number() && value->get<double>() >= 0 && value->get<double>() < 1)
+    return value->get<double>();
+  bad(name, "a rate of at least 0 and less than 1", *value);
+  return fallback;
+}
+
 std::vector<std::string> Config::positives(Names names) const {
   std::vector<std::string> out;
   for (const char *name : names)

@@ -28,6 +28,7 @@ public:
   int64_t positive(Names names, int64_t fallback); // at most 2^30
   int64_t index(Names names, int64_t fallback);    // 0 or more, at most 2^30
   double positiveNumber(Names names, double fallback);
+  double rate(Names names, double fallback); // at least 0 and less than 1
   bool flag(Names names, bool fallback);
   std::string text(Names names, const std::string &fallback);
 

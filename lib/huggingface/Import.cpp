@@ -2,6 +2,7 @@
 
 #include "dialects/graph/GraphAttrs.h"
 #include "lib/huggingface/Architecture.h"
+#include "lib/huggingface/DropoutRates.h"
 #include "lib/weights/Weights.h"
 #include "lib/support/File.h"
 #include "lib/support/Safetensors.h"
@@ -116,15 +117,22 @@ static void markInference(ModuleOp module) {
       forward.setArgAttr(i, graph::kBatched, unit);
 }
 
+// Adds the rates to what the module says of its model.
+static void recordDropout(ModuleOp module, DictionaryAttr rates) {
+  NamedAttrList model(module->getAttrOfType<DictionaryAttr>(graph::kModel));
+  model.set("dropout", rates);
+  module->setAttr(graph::kModel, model.getDictionary(module.getContext()));
+}
+
 // Returns one line for each kind of field that a user may rely on and that has no effect here.
 static std::vector<std::string> notesOf(Config &config, const CompileOptions &options,
                                         const std::string &unusedQuantization) {
   std::vector<std::string> notes;
-  std::vector<std::string> rates = config.positives(
-      {"attention_dropout", "attention_probs_dropout_prob", "attn_pdrop", "dropout", "embd_pdrop",
-       "hidden_dropout", "hidden_dropout_prob", "resid_pdrop"});
-  if (!rates.empty() && !options.infer)
-    notes.push_back("dropout is not built yet: trains without (" + joined(rates) + ")");
+  std::vector<std::string> rates = statedDropout(config);
+  bool chosen = options.dropout || options.configDropout || options.infer;
+  if (!rates.empty() && !chosen)
+    notes.push_back("trains without dropout, for which the config has rates (" + joined(rates) +
+                    "): --dropout config takes them, --dropout 0 says that none is meant");
   if (!unusedQuantization.empty())
     notes.push_back("\"quantization_config\" (" + unusedQuantization +
                     ") is not used: no weights are read, all are drawn");
@@ -165,6 +173,8 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
   if (!quantization)
     config.note(quantization.message());
   BuiltModel model = architecture->build(context, config, options);
+  DictionaryAttr rates =
+      options.configDropout ? dropoutRates(context, config, config.text({"model_type"}, "")) : DictionaryAttr();
   if (!config.problems().empty())
     return error(file, ": ", architecture->modelTypes.front(),
                  " cannot be built:", config.problems());
@@ -173,6 +183,8 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
       model.vocabulary,         model.context, options.batchRows()};
   weights::describeModule(*model.module, facts, {});
   weights::addSpellings(*model.module, model.spellings);
+  if (rates)
+    recordDropout(*model.module, rates);
   std::string unused = !reads && *quantization ? (*quantization)->method : "";
   for (const std::string &note : notesOf(config, options, unused))
     emitRemark(UnknownLoc::get(&context)) << file << ": " << note;

@@ -77,6 +77,10 @@ struct CompileOptions : planfile::MeshSizes {
   // gradients are not finite; without a value fp16 skips and others stop.
   double lossScale = 0;
   std::optional<bool> skipNonfinite;
+  // Gives the rate of dropout at every place of the model; `configDropout` takes the rates of the
+  // config.json in its stead. Without either nothing is dropped.
+  std::optional<double> dropout;
+  bool configDropout = false;
   // Gives the stage of ZeRO, 0 to 3; without a value 1.
   std::optional<int> zero;
   // Cuts the sequence over the tensor-parallel ranks between products; without a value where these

@@ -4,6 +4,7 @@
 #include "dialects/plan/Plan.h"
 #include "lib/pipeline/RunPasses.h"
 #include "lib/pipeline/Pipeline.h"
+#include "lib/support/FlagSetters.h"
 #include "lib/support/OutputFile.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/1-raise/Passes.h"
@@ -142,6 +143,14 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
         options.recompute = one;
     if (!value || value.getValue() != nameOf(options.recompute))
       return module.emitError("plan.options has recompute none, selective, full or auto, got ") << stored;
+  }
+  if (auto dropout = stored.getAs<StringAttr>("dropout")) {
+    options.configDropout = dropout == "config";
+    auto rate = support::parseReal(dropout.getValue());
+    if (!options.configDropout && !(rate && *rate >= 0 && *rate < 1))
+      return module.emitError("plan.options has dropout config or from 0 to less than 1, got ") << stored;
+    if (!options.configDropout)
+      options.dropout = rate;
   }
   options.memoryLimit = number(stored, "memory_limit", 0);
   if (options.memoryLimit < 0)
@@ -299,6 +308,10 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
   if (written.sequenceParallel)
     compare("--sequence-parallel", cuts(asked.sequenceParallel), cuts({}));
   compare("--recompute", nameOf(asked.recompute), nameOf(written.recompute));
+  auto dropoutOf = [](const CompileOptions &o) {
+    return o.configDropout ? "config" : support::text(o.dropout.value_or(0));
+  };
+  compare("--dropout", dropoutOf(asked), dropoutOf(written));
   compare("--memory-limit", support::text(asked.memoryLimit), support::text(written.memoryLimit));
   compare("--no-fusion", onOff(asked.fuse, "fusion", "none"), onOff(written.fuse, "fusion", "none"));
   compare("--gather-ahead", std::to_string(asked.gatherAhead),

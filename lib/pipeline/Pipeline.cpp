@@ -150,6 +150,42 @@ static void checkChoices(const CompileOptions &options, int64_t tokens, std::vec
                      "arena of a rank may take, or choose none, selective or full");
 }
 
+// Returns the rates of dropout: those of the model's config are an attribute of the import. Nullopt
+// if they are asked for and the model has none.
+static std::optional<DropoutRates> dropoutRates(ModuleOp module, const CompileOptions &options) {
+  DropoutRates rates;
+  if (!options.configDropout) {
+    double rate = options.infer ? 0 : options.dropout.value_or(0);
+    return DropoutRates{rate, rate, rate, rate};
+  }
+  auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
+  auto stated = model ? model.getAs<DictionaryAttr>("dropout") : DictionaryAttr();
+  if (!stated)
+    return std::nullopt;
+  const std::pair<const char *, double *> places[] = {{"embedding", &rates.embedding},
+                                                      {"attention", &rates.attention},
+                                                      {"attention_output", &rates.attentionOutput},
+                                                      {"mlp_output", &rates.mlpOutput}};
+  for (auto [name, rate] : places)
+    if (auto value = stated.getAs<FloatAttr>(name))
+      *rate = value.getValueAsDouble();
+  return rates;
+}
+
+// Describes rates for people; empty if nothing is dropped.
+static std::string ratesText(const DropoutRates &rates) {
+  if (!rates.any())
+    return "";
+  bool isOne = rates.embedding == rates.attention && rates.attention == rates.attentionOutput;
+  if (isOne && rates.attentionOutput == rates.mlpOutput)
+    return support::text(rates.embedding);
+  std::string residual = rates.attentionOutput == rates.mlpOutput
+                             ? support::text("residual ", rates.mlpOutput)
+                             : support::text("attention output ", rates.attentionOutput, ", MLP output ",
+                                             rates.mlpOutput);
+  return support::text("embedding ", rates.embedding, ", attention ", rates.attention, ", ", residual);
+}
+
 // Records in attributes what later phases must know and the IR does not hold: mesh and options.
 // Emits errors and fails if the mesh is invalid.
 static LogicalResult setAttributes(ModuleOp module, const CompileOptions &options) {
@@ -159,6 +195,10 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   std::vector<std::string> errors;
   std::optional<planfile::AtomicAxes> axes = planfile::deriveAxes(options, errors);
   checkChoices(options, tokens, errors);
+  std::optional<DropoutRates> dropout = dropoutRates(module, options);
+  if (!dropout)
+    errors.push_back("--dropout config takes the rates of a config.json, and this model has none: give "
+                     "--dropout a rate, or the model's config.json as MODEL");
   for (const std::string &error : errors)
     module.emitError(error);
   if (!errors.empty())
@@ -204,6 +244,10 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
     entries.push_back(entry("sequence_parallel", name(options.cutsSequence(tokens) ? "on" : "off")));
   if (options.recompute != Recompute::None)
     entries.push_back(entry("recompute", name(nameOf(options.recompute))));
+  if (options.dropout || options.configDropout)
+    entries.push_back(entry("dropout", name(options.configDropout ? "config" : support::text(*options.dropout))));
+  if (std::string rates = ratesText(*dropout); !rates.empty())
+    entries.push_back(entry("dropout_rates", name(rates)));
   if (options.memoryLimit)
     entries.push_back(entry("memory_limit", b.getI64IntegerAttr(options.memoryLimit)));
   if (!options.fuse)
@@ -252,7 +296,8 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
       buildTrainPipeline(pm, {options.optimizer == Optimizer::AdamW,
                               elementType(options.precision.value_or(Precision::Fp32)),
                               elementType(options.gradDtype), options.scalesLoss(),
-                              options.skipsNonfinite()});
+                              options.skipsNonfinite(),
+                              dropoutRates(module, options).value_or(DropoutRates())});
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.

@@ -314,6 +314,7 @@ json inspectJson(const ProgramT &program, uint64_t fileBytes) {
           {"schedule", program.mode == Mode::Infer ? "none" : program.schedule},
           {"sequence_parallel", program.sequence_parallel},
           {"recompute", program.recompute},
+          {"dropout", program.dropout.empty() ? "0" : program.dropout},
           {"memory_limit", program.memory_limit},
           {"stages", describeStages(program)},
           {"dtypes", describeTypes(program)},

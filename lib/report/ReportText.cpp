@@ -206,7 +206,7 @@ std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
   else
     out << countOf(j["micro_batches"], "micro-batch") << " of " << countOf(j["micro_batch"], "row")
         << ", schedule " << j["schedule"].get<std::string>()
-        << ", recompute " << j["recompute"].get<std::string>();
+        << ", recompute " << j["recompute"].get<std::string>() << ", dropout " << j["dropout"].get<std::string>();
   if (program.memory_limit)
     out << ", memory limit " << number(j["memory_limit"]) << " bytes";
   out << "\ntypes     " << typesText(program);

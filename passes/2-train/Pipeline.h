@@ -8,12 +8,19 @@
 
 namespace llmc {
 
+// Holds the rates of dropout by place (AddDropout), each from 0 to less than 1.
+struct DropoutRates {
+  double embedding = 0, attention = 0, attentionOutput = 0, mlpOutput = 0;
+  bool any() const { return embedding > 0 || attention > 0 || attentionOutput > 0 || mlpOutput > 0; }
+};
+
 struct TrainOptions {
   bool adamw = true; // else SGD without momentum
   std::string element = "f32";  // element type of weights and activations: f32, bf16 or f16
   std::string gradient = "f32"; // element type of the accumulators
   bool scaled = false;          // the loss has a scale, which the host sets
   bool skip = false;            // a step whose gradients are not finite changes nothing
+  DropoutRates dropout = {};
 };
 
 // Adds the pass that decides element types: all of the phase that an inference needs, and only if it

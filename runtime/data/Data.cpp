@@ -2,6 +2,7 @@
 
 #include "lib/planfile/Inputs.h"
 #include "lib/support/Counted.h"
+#include "lib/support/Dropout.h"
 #include "runtime/states/Random.h"
 
 #include <algorithm>
@@ -223,12 +224,21 @@ void Data::fillDefault(size_t input) {
       value = int64_t(i % last);
     else if (binding.default_value == InputDefault::RowIds)
       value = int64_t(i / row);
+    else if (binding.default_value == InputDefault::DropoutKeys)
+      value = support::kKeepAllKey;
     uint64_t at = target(input, i / row, i % row);
     if (isIntegerInput(binding.dtype))
       storeInteger(binding.dtype, buffers_[input].data(), at, value);
     else
       storeReal(binding.dtype, buffers_[input].data(), at, double(value));
   }
+}
+
+// Gives each row of the global batch its key of this step, whichever ranks take it.
+void Data::fillDropoutKeys(size_t input, uint64_t step) {
+  for (uint64_t place = 0; place < program_.global_batch; ++place)
+    storeInteger(program_.inputs[input]->dtype, buffers_[input].data(), target(input, place, 0),
+                 support::dropoutKey(seed_, step, place));
 }
 
 uint64_t Data::rows() const {
@@ -245,6 +255,9 @@ Status Data::load(uint64_t step) {
   if (check_)
     if (Status s = check_->poll(); !s)
       return s;
+  for (size_t i = 0; drops_ && i < arrays_.size(); ++i)
+    if (program_.inputs[i]->default_value == InputDefault::DropoutKeys && !arrays_[i])
+      fillDropoutKeys(i, step);
   for (uint64_t place = 0; place < program_.global_batch; ++place) {
     uint64_t sample = step * program_.global_batch + place;
     if (!tokens_.empty())

@@ -33,8 +33,9 @@ struct DataOptions {
   std::vector<DataFile> tokens;              // --data
   std::map<std::string, std::string> arrays; // --input NAME=FILE
   bool shuffle = true;
-  uint64_t seed = 0;
+  uint64_t seed = 0; // of the order of rows, and of dropout
   std::optional<support::ElementType> tokenType; // --data-dtype
+  bool drops = true; // false: dropout keeps everything
 };
 
 // Limits the seconds of a check of all tokens before the first step; it then continues during the
@@ -72,7 +73,7 @@ public:
 
 private:
   Data(const planfile::ProgramT &program, const DataOptions &options)
-      : program_(program), seed_(options.seed), shuffle_(options.shuffle) {}
+      : program_(program), seed_(options.seed), shuffle_(options.shuffle), drops_(options.drops) {}
   support::Status openTokens(const DataOptions &options);
   support::Status mix(const std::vector<DataFile> &files);
   support::Result<support::NpyFile> openArray(size_t input, const std::string &path) const;
@@ -84,6 +85,7 @@ private:
   support::Status store(size_t input, uint64_t row, uint64_t place, uint64_t position,
                         int64_t token);
   void fillDefault(size_t input);
+  void fillDropoutKeys(size_t input, uint64_t step);
   uint64_t elementsOfRow(size_t input) const;
   // Returns the index in the batch of element `position` of the row at position `place`.
   uint64_t target(size_t input, uint64_t place, uint64_t position) const {
@@ -94,7 +96,7 @@ private:
 
   const planfile::ProgramT &program_;
   uint64_t seed_;
-  bool shuffle_;
+  bool shuffle_, drops_;
   // Holds the header of an array and the file of its rows, which are read and not mapped, as the
   // file may shrink.
   struct Array {

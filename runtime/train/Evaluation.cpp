@@ -15,6 +15,7 @@ support::Result<Evaluation> Evaluation::open(const planfile::ProgramT &program,
   DataOptions which;
   which.tokens = {{options.evalData, 1}};
   which.shuffle = false;
+  which.drops = false;
   which.tokenType = options.tokenType;
   support::Result<Data> data = Data::open(program, which);
   if (!data)

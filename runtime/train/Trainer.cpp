@@ -213,7 +213,7 @@ void Run::announce() {
   out << "batch      " << program.global_batch << " rows a step: " << program.micro_batches
       << " micro-batches of " << program.micro_batch << " a data-parallel rank, schedule "
       << program.schedule << ", recompute " << program.recompute << ", sequence-parallel "
-      << program.sequence_parallel << "\n";
+      << program.sequence_parallel << ", dropout " << (program.dropout.empty() ? "0" : program.dropout) << "\n";
   announceMemory(out, *executor, *weights);
   out << "data       " << (data ? data->note() : "none")
       << (data && !data->checked() ? ", tokens still being checked" : "") << "\n";

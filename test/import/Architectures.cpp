@@ -303,8 +303,8 @@ TEST(Architectures, Notes) {
   };
   const std::string rates = R"("attn_pdrop": 0.1, "resid_pdrop": 0.0, "summary_first_dropout": 0.5)";
   std::string said = notes(rates, false);
-  EXPECT_TRUE(said.find("dropout is not built yet: trains without (attn_pdrop 0.1)") !=
-              std::string::npos)
+  EXPECT_TRUE(said.find("trains without dropout, for which the config has rates (attn_pdrop 0.1): "
+                        "--dropout config") != std::string::npos)
       << "dropout: " + said;
   EXPECT_TRUE(notes(rates, true).empty()) << "a model that is run drops nothing";
   EXPECT_TRUE(notes(R"("attn_pdrop": 0.0, "n_inner": null)", false).empty()) << "nothing to say";

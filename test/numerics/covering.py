@@ -28,6 +28,7 @@ CHOICES = {
     "schedule": ["1f1b", "gpipe"],
     "precision": ["fp32", "bf16"],
     "micro-batch": [1, 2],
+    "dropout": [0, 0.1],
 }
 
 

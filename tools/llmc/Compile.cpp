@@ -124,6 +124,7 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
         << "\n";
   out << "choices     " << builtChoices() << ", sequence-parallel " << sequenceNote(program, options)
       << ", recompute " << nameOf(options.recompute)
+      << ", dropout " << (program.dropout.empty() ? "0" : program.dropout)
       << (options.memoryLimit ? text(", memory-limit ", options.memoryLimit) : "") << ", fusion "
       << (options.fuse ? "on" : "off") << ", zero " << options.zeroStage() << ", tie " << nameOf(options.tie)
       << ", raise " << (options.raise ? "on" : "off") << "\n";

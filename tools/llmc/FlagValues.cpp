@@ -120,13 +120,14 @@ void setLossScale(CommandLine &line, const GivenFlag &given, Problems &problems)
                    "'");
 }
 
-void checkDropout(CommandLine &, const GivenFlag &given, Problems &problems) {
+void setDropout(CommandLine &line, const GivenFlag &given, Problems &problems) {
   auto rate = support::parseReal(given.value);
   if (given.value != "config" && (!rate || *rate < 0 || *rate >= 1))
     problems.usage("--dropout needs a rate of at least 0 and below 1, or config, got '",
                    given.value, "'");
-  else if (!rate || *rate != 0)
-    problems.refuse("--dropout ", given.value, " is not built yet; use --dropout 0");
+  line.options.configDropout = given.value == "config";
+  if (rate)
+    line.options.dropout = *rate;
 }
 
 } // namespace llmc

@@ -18,7 +18,7 @@ void addCudaKernels(CommandLine &line, const support::GivenFlag &given,
 // Sets the scale of the loss: dynamic, or a number of at least 1.
 void setLossScale(CommandLine &line, const support::GivenFlag &given, support::Problems &problems);
 // Refuses all but a rate of 0.
-void checkDropout(CommandLine &line, const support::GivenFlag &given, support::Problems &problems);
+void setDropout(CommandLine &line, const support::GivenFlag &given, support::Problems &problems);
 
 } // namespace llmc
 

@@ -131,6 +131,11 @@ Entries choiceFlags() {
                  "there are no gradients; leave it out")},
        choose(of(&CompileOptions::skipNonfinite),
               std::vector<std::optional<bool>>{true, false})},
+      {{"--dropout", kChoice, "P|config",
+        "drops elements of embeddings, attention weights and branches at\n"
+        "this rate; config: at the rates of MODEL's config.json",
+        training({.standard = "0"}, "nothing is dropped; leave it out")},
+       setDropout},
       {{"--zero", kChoice, nullptr,
         "stage of ZeRO: what data-parallel ranks share out; 1 masters and\n"
         "moments, 2 sums of gradients too, 3 weights too",
@@ -187,9 +192,6 @@ Entries laterFlags() {
       later("--overlap", "on", {"off"}),
       later("--software", "llmc", {"eager", "fused"}),
       later("--loss", "cross-entropy", {}, "there is no loss; leave it out"),
-      {{"--dropout", kChoice, "VALUE", nullptr,
-        training({.standard = "0"}, "nothing is dropped; leave it out")},
-       checkDropout},
   };
   flags.front().flag.rules.instead = "use --target cpu, and --cuda-kernels all to add kernels "
                                      "that scripts/gpu-check.sh runs on a card";
