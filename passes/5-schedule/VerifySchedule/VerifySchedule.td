@@ -6,7 +6,8 @@ def VerifySchedule : Pass<"llmc-verify-schedule", "::mlir::ModuleOp"> {
     every buffer an offset; V3 every collective has an origin; V4 the table
     of a stage runs each micro-batch of a chunk once forward, then once backward and, where
     backward is split, then once for the weight gradients, and ends with the update; of an
-    inference forward alone.
+    inference forward alone; V5 no buffer holds a mask of dropout: what a launch writes depends on
+    data if it depends on a draw.
     Keeps: everything.
     Example: test/passes/5-schedule/verify-schedule.mlir
   }];

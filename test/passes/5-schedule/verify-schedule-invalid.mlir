@@ -74,3 +74,50 @@ plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools =
   plan.procedure @backward backward {}
   plan.procedure @update update {}
 }
+
+// -----
+
+// V5: a mask is drawn again, never kept. It is one whether its ones come from a buffer or not; what is
+// dropped from data is none.
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], arena_bytes = 1024 : i64,
+    table = [#plan.entry<@forward, 0, 0>, #plan.entry<@backward, 0, 0>, #plan.entry<@update, 0, 0>]} {
+  %x = plan.buffer slot {offset = 0 : i64, slot_stride = 0 : i64} : !plan.buffer<2x4xf32>
+  %key = plan.buffer slot {offset = 64 : i64, slot_stride = 0 : i64} : !plan.buffer<2x1xi64>
+  %ones = plan.buffer slot {offset = 128 : i64, slot_stride = 0 : i64} : !plan.buffer<2x4xf32>
+  %mask = plan.buffer slot {offset = 192 : i64, slot_stride = 0 : i64} : !plan.buffer<2x4xf32>
+  %dropped = plan.buffer slot {offset = 256 : i64, slot_stride = 0 : i64} : !plan.buffer<2x4xf32>
+  plan.procedure @forward forward {
+    plan.launch reads() writes(%ones : !plan.buffer<2x4xf32>) attributes {stream = 0 : i64} {
+      %0 = graph.constant dense<1.0> : tensor<2x4xf32>
+      plan.yield %0 : tensor<2x4xf32>
+    }
+    // expected-error @+1 {{V5: writes a mask of dropout, of 'tensor<2x4xf32>', to a buffer}}
+    plan.launch reads(%ones, %key : !plan.buffer<2x4xf32>, !plan.buffer<2x1xi64>) writes(%mask : !plan.buffer<2x4xf32>) attributes {stream = 0 : i64} {
+    ^bb0(%a: tensor<2x4xf32>, %k: tensor<2x1xi64>):
+      %l = graph.constant dense<1> : tensor<i64>
+      %i = graph.iota {dim = 0} : () -> tensor<4xi64>
+      %0 = graph.dropout %a, %k, %l, %l, %i {rate = 0.1, place = 0} : (tensor<2x4xf32>, tensor<2x1xi64>, tensor<i64>, tensor<i64>, tensor<4xi64>) -> tensor<2x4xf32>
+      plan.yield %0 : tensor<2x4xf32>
+    }
+    plan.launch reads(%x, %key : !plan.buffer<2x4xf32>, !plan.buffer<2x1xi64>) writes(%dropped : !plan.buffer<2x4xf32>) attributes {stream = 0 : i64} {
+    ^bb0(%a: tensor<2x4xf32>, %k: tensor<2x1xi64>):
+      %l = graph.constant dense<1> : tensor<i64>
+      %i = graph.iota {dim = 0} : () -> tensor<4xi64>
+      %0 = graph.dropout %a, %k, %l, %l, %i {rate = 0.1, place = 0} : (tensor<2x4xf32>, tensor<2x1xi64>, tensor<i64>, tensor<i64>, tensor<4xi64>) -> tensor<2x4xf32>
+      plan.yield %0 : tensor<2x4xf32>
+    }
+  }
+  plan.procedure @backward backward {
+    // expected-error @+1 {{V5: writes a mask of dropout, of 'tensor<2x4xf32>', to a buffer}}
+    plan.launch reads(%key : !plan.buffer<2x1xi64>) writes(%mask : !plan.buffer<2x4xf32>) attributes {stream = 0 : i64} {
+    ^bb0(%k: tensor<2x1xi64>):
+      %one = graph.constant dense<1.0> : tensor<2x4xf32>
+      %l = graph.constant dense<1> : tensor<i64>
+      %i = graph.iota {dim = 0} : () -> tensor<4xi64>
+      %0 = graph.dropout %one, %k, %l, %l, %i {rate = 0.1, place = 0} : (tensor<2x4xf32>, tensor<2x1xi64>, tensor<i64>, tensor<i64>, tensor<4xi64>) -> tensor<2x4xf32>
+      %1 = graph.neg %0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+      plan.yield %1 : tensor<2x4xf32>
+    }
+  }
+  plan.procedure @update update {}
+}
