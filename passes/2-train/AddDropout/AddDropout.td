@@ -11,7 +11,7 @@ def AddDropout : Pass<"llmc-add-dropout", "::mlir::ModuleOp"> {
         where attention is written out;
       - `attention-output` and `mlp-output`: each branch before it is added to the residual stream. A
         branch begins at a product of the stream and ends at an addition of equal types to the
-        stream. Branches that run side by side are added to each other first, and dropped each.
+        stream. Of branches that are added to each other first each is dropped by itself.
       The input `dropout_keys` of one i64 a row, which the loader makes. A repeat gets it as a captured
       value, and as a stacked constant the number of each layer: layers of all repeats count from 1
       on, 0 stands for what is outside of them. Places of one block are numbered in order, also those
