@@ -12,7 +12,7 @@
 
 namespace llmc::support {
 
-// Stands for the key of a row of which nothing is dropped or scaled: of an evaluation.
+// Marks a row of which nothing is dropped or scaled, in place of a key: one of an evaluation.
 inline constexpr int64_t kKeepAllKey = -1;
 
 // Returns the key of global row `row` of step `step` (both from 0): at least 0 and below 2^53, so that

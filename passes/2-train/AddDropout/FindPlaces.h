@@ -11,7 +11,7 @@
 
 namespace llmc::train {
 
-// Says what is dropped at a place.
+// Tells what is dropped at a place.
 enum class PlaceKind { Embedding, Attention, AttentionOutput, MlpOutput };
 
 // Represents a place: the attention (a graph.attention, or a softmax) whose weights are dropped, or the
