@@ -360,4 +360,10 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
   return success();
 }
 
+LogicalResult addDropout(ModuleOp module, const CompileOptions &options) {
+  PassManager pm(module.getContext());
+  buildDropoutPipeline(pm, dropoutRates(module, options).value_or(DropoutRates()));
+  return runPasses(pm, module);
+}
+
 } // namespace llmc

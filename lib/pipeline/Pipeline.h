@@ -33,6 +33,9 @@ mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &optio
 // Returns FOLDER/model.N-PHASE.mlir.
 std::string dumpPath(const std::string &folder, Phase phase);
 
+// Adds the dropout that `options` ask for, if any, to a raised model.
+mlir::LogicalResult addDropout(mlir::ModuleOp module, const CompileOptions &options);
+
 } // namespace llmc
 
 #endif // LLMC_LIB_PIPELINE_PIPELINE_H

@@ -10,17 +10,21 @@ void llmc::buildPrecisionPipeline(mlir::OpPassManager &pm, const std::string &el
   pm.addPass(createLowerPrecision(precision));
 }
 
+void llmc::buildDropoutPipeline(mlir::OpPassManager &pm, const DropoutRates &rates) {
+  if (!rates.any())
+    return;
+  AddDropoutOptions dropout;
+  dropout.embedding = rates.embedding;
+  dropout.attention = rates.attention;
+  dropout.attentionOutput = rates.attentionOutput;
+  dropout.mlpOutput = rates.mlpOutput;
+  pm.addPass(createAddDropout(dropout));
+}
+
 void llmc::buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options) {
   // Dropout is part of the model that is trained. Its places are found while the model is as it was
   // raised, without casts; and being ops of the model, dropouts get types and gradients as others do.
-  if (options.dropout.any()) {
-    AddDropoutOptions dropout;
-    dropout.embedding = options.dropout.embedding;
-    dropout.attention = options.dropout.attention;
-    dropout.attentionOutput = options.dropout.attentionOutput;
-    dropout.mlpOutput = options.dropout.mlpOutput;
-    pm.addPass(createAddDropout(dropout));
-  }
+  buildDropoutPipeline(pm, options.dropout);
 
   // Element types are decided on the model alone, before it has a loss, which is computed in f32,
   // and gradients, whose types follow.

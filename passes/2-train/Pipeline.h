@@ -27,6 +27,9 @@ struct TrainOptions {
 // shall not keep the types of its file.
 void buildPrecisionPipeline(mlir::OpPassManager &pm, const std::string &element);
 
+// Adds the pass that drops elements, if any rate is above 0.
+void buildDropoutPipeline(mlir::OpPassManager &pm, const DropoutRates &rates);
+
 // Adds the passes of phase 2: from @forward to @micro (loss and gradients of one micro-batch) and
 // @update (one step of the optimizer).
 void buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options);

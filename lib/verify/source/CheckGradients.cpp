@@ -3,6 +3,7 @@
 // which a wrong g equals with probability 0. Neither the compiler's differentiation rules nor the
 // loss that it builds take part.
 #include "dialects/graph/GraphAttrs.h"
+#include "lib/pipeline/Pipeline.h"
 #include "lib/verify/subject/DiagnosticCapture.h"
 #include "lib/verify/interpret/Forward.h"
 #include "lib/verify/source/FromFile.h"
@@ -198,10 +199,20 @@ FailureOr<Outcome> firstStep(const Reference &reference) {
 
 bool checkGradients(const Reference &reference, Report &report) {
   ModuleOp module = reference.one.at(Phase::Import);
-  if (!module || reference.one.options.infer)
+  const CompileOptions &options = reference.one.options;
+  if (!module || options.infer)
     return true;
   DiagnosticCapture captured(module.getContext());
   auto fails = [&] { return report.add("fp64:train:run", "@forward", 1, 0, captured.text); };
+  // Dropout is named by the folded layers, so it is added to the raised model; that this equals the
+  // imported one is a check of its own.
+  OwningOpRef<ModuleOp> dropped;
+  if (options.dropout.value_or(0) > 0 || options.configDropout) {
+    dropped = reference.one.at(Phase::Raise).clone();
+    module = *dropped;
+    if (failed(addDropout(module, options)))
+      return fails();
+  }
   FailureOr<Outcome> got = firstStep(reference);
   if (failed(got) || got->losses.empty())
     return fails();
