@@ -55,17 +55,21 @@ template <class At> void appendAll(Runs &runs, int64_t count, At at) {
     while (end < count && sameBits(at(end), first))
       ++end;
     double step = end == i + 1 && end < count ? at(end) - first : 0;
-    if (step != 0 && isWhole(first) && isWhole(step)) {
+    if (!isWhole(first) || !isWhole(step))
+      step = 0; // an infinity, or a fraction
+    if (step != 0) {
       auto follows = [&](int64_t j) {
         return isWhole(at(j)) && at(j) == first + step * double(j - i);
       };
       while (end < count && follows(end))
         ++end;
       // Keep two numbers that happen to differ apart: they are no progression.
-      if (end < i + 3)
+      if (end < i + 3) {
         end = i + 1;
+        step = 0;
+      }
     }
-    append(runs, end - i, first, end > i + 2 ? at(i + 1) - first : 0);
+    append(runs, end - i, first, step);
     i = end;
   }
 }
