@@ -214,6 +214,23 @@ def verified(folder, model, mesh, *flags):
     return f"{len(json.loads(done.stdout)['checks'])} checks"
 
 
+def other_mask(folder):
+    """A backward that draws by another name than its forward is found."""
+    path, _ = config_of(folder, "gpt2-tiny")
+    step, changed = os.path.join(folder, "step.mlir"), os.path.join(folder, "changed.mlir")
+    compile_model(path, step, "--seq", 16, "--dropout", RATE, "--compile-to", "train")
+    with open(step) as f:
+        lines = f.read().split("\n")
+    places = [i for i, line in enumerate(lines) if "graph.dropout" in line and "graph.backward" in line and "place = 2" in line]
+    require(len(places) == 1, f"{len(places)} dropouts of the MLP's cotangent")
+    lines[places[0]] = lines[places[0]].replace("place = 2", "place = 3")
+    with open(changed, "w") as f:
+        f.write("\n".join(lines))
+    for file, status in [(step, 0), (changed, 3)]:
+        done = call([LLMC, "verify", file], check=False)
+        require(done.returncode == status, f"{os.path.basename(file)}: exit {done.returncode}\n{done.stdout[-800:]}")
+
+
 suite = Suite("dropout")
 for mesh, flags in [("1", ()), ("1x2x1", ()), ("1x1x2", ("--sequence-parallel", "on")), ("1", ("--no-fusion",))]:
     suite.run(" ".join(["against numpy", mesh, *flags]), against_numpy, mesh, *flags)
@@ -225,5 +242,6 @@ for model in ["gpt2", "llama"]:
 suite.run("an evaluation drops nothing", evaluates_whole)
 suite.run("rates of the config", rates_of_config)
 suite.run("no mask is kept", no_mask_kept)
+suite.run("another mask in backward is found", other_mask)
 suite.run("verify draws the same", verified, "gpt2", "2x2x2")
 suite.finish()
