@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace llmc;
 
-int64_t llmc::bytesOf(Value value) {
+int64_t llmc::tensorBytes(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
 }
@@ -78,7 +78,7 @@ void ProblemBuilder::add(const RecomputeChoice &choice) {
   for (auto [number, value] : llvm::enumerate(listValues(choice, fixed))) {
     ids[value] = problem.values.size();
     places.push_back({blocks, int64_t(number)});
-    problem.values.push_back({bytesOf(value) * choice.layers});
+    problem.values.push_back({tensorBytes(value) * choice.layers});
   }
   for (Value value : choice.needed)
     if (auto it = ids.find(value); it != ids.end())

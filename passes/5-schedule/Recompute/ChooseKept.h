@@ -45,7 +45,7 @@ bool suffices(const RecomputeChoice &choice, llvm::ArrayRef<int64_t> numbers);
 llvm::SetVector<mlir::Value> valuesOf(const RecomputeChoice &choice, llvm::ArrayRef<int64_t> numbers);
 
 // Returns the bytes of a tensor.
-int64_t bytesOf(mlir::Value value);
+int64_t tensorBytes(mlir::Value value);
 
 } // namespace llmc
 

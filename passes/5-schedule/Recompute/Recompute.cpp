@@ -209,8 +209,8 @@ private:
   static double priceOf(const BlockPair &pair, Operation *op) {
     if (isCollective(op))
       return isMadeAnyway(pair, op) ? 0
-                                    : kFlopsPerByte * double(std::max(bytesOf(op->getOperand(0)),
-                                                                      bytesOf(op->getResult(0))));
+                                    : kFlopsPerByte * double(std::max(tensorBytes(op->getOperand(0)),
+                                                                      tensorBytes(op->getResult(0))));
     auto compute = dyn_cast<graph::GraphOpInterface>(op);
     return compute ? compute.getFlops() : 0;
   }
@@ -289,7 +289,7 @@ struct Recompute : impl::RecomputeBase<Recompute> {
       hasLayers |= bool(pair.forwardRepeat);
       llvm::SetVector<Value> kept = StageChoice::valuesOf(stage, pair, numbers);
       for (Value value : kept)
-        bytes += bytesOf(value) * pair.layers();
+        bytes += tensorBytes(value) * pair.layers();
       lists.push_back(b.getDenseI64ArrayAttr(numbers));
       for (const Redo::Result &redone : Redo(stage, pair, kept).run())
         note(forward, pair, redone);
@@ -329,7 +329,7 @@ struct Recompute : impl::RecomputeBase<Recompute> {
          b.getNamedAttr("layers", b.getI64IntegerAttr(pair.layers())),
          b.getNamedAttr("node", b.getStringAttr(nameOf(redone.value))),
          b.getNamedAttr("op", b.getStringAttr(op ? op->getName().getStringRef() : "argument")),
-         b.getNamedAttr("bytes", b.getI64IntegerAttr(bytesOf(redone.value))),
+         b.getNamedAttr("bytes", b.getI64IntegerAttr(tensorBytes(redone.value))),
          b.getNamedAttr("flops", b.getF64FloatAttr(redone.flops)),
          b.getNamedAttr("ops", b.getArrayAttr(ops))};
     if (Attribute chunk = forward->getAttr(kChunk))
