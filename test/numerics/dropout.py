@@ -236,7 +236,7 @@ for mesh, flags in [("1", ()), ("1x2x1", ()), ("1x1x2", ("--sequence-parallel", 
     suite.run(" ".join(["against numpy", mesh, *flags]), against_numpy, mesh, *flags)
 for model in ["gpt2", "llama", "bert", "gpt_neox"]:
     suite.run(f"{model}: one rank's numbers on other meshes", same_as_one_rank, model, ("2x2x2", "--sequence-parallel", "on"),
-              ("1x2x1", "--schedule", "gpipe"), ("1x1x2", "--sequence-parallel", "off"))
+              ("1x2x1", "--schedule", "gpipe"), ("1x1x2", "--sequence-parallel", "off"), ("1x1x2", "--cp", 2))
 for model in ["gpt2", "llama"]:
     suite.run(f"{model}: same bits in each kind of recomputation", same_bits, model, "1x2x2")
 suite.run("an evaluation drops nothing", evaluates_whole)

@@ -6,7 +6,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SUITES = ["oracle", "architectures", "golden", "infer", "trainer", "meshes", "tool", "evaluation", "counts", "sequence", "dropout", "covering", "explain", "traces", "refusals", "failures", "quantized", "precision", "zero", "verify", "edits", "interleavings", "mutation", "ir_mutation", "catalogue", "large", "shared", "many_ranks", "twin", "exports", "tour", "live", "live_exports", "own_file"]
+SUITES = ["oracle", "architectures", "golden", "infer", "trainer", "meshes", "tool", "evaluation", "counts", "sequence", "memory", "context", "masks", "dropout", "covering", "explain", "traces", "refusals", "failures", "quantized", "precision", "zero", "verify", "edits", "interleavings", "mutation", "ir_mutation", "catalogue", "large", "shared", "many_ranks", "twin", "exports", "tour", "live", "live_exports", "own_file"]
 
 total, failed = [0, 0, 0], False
 for suite in SUITES:
