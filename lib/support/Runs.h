@@ -63,7 +63,7 @@ template <class At> void appendAll(Runs &runs, int64_t count, At at) {
       };
       while (end < count && follows(end))
         ++end;
-      // Keep two numbers that happen to differ apart: they are no progression.
+      // Keeps two numbers that happen to differ apart: they are no progression.
       if (end < i + 3) {
         end = i + 1;
         step = 0;
