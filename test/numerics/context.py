@@ -61,7 +61,8 @@ def exchanged(folder, model, cp, tp, rows, heads, kv_heads, dim, *flags):
 
 
 def verified(folder, model, mesh, cp, *flags):
-    done = call([LLMC, "verify", config(model), "--mesh", mesh, "--cp", cp, "--seq", SEQ, "--json", *flags], check=False)
+    seq = flags if "--seq" in flags else ("--seq", SEQ, *flags)
+    done = call([LLMC, "verify", config(model), "--mesh", mesh, "--cp", cp, "--json", *seq], check=False)
     require(done.returncode == 0, done.stderr[-1000:] + done.stdout[-1500:])
     report = json.loads(done.stdout)
     return f"{report['ranks']} ranks, {len(report['checks'])} checks"
@@ -124,6 +125,9 @@ suite.run("exchanges, llama with cp 2, selective", exchanged, "llama", 2, 1, 1, 
 suite.run("verified, llama on 1x2x2 with cp 2, bf16", verified, "llama", "1x2x2", 2, "--precision", "bf16")
 suite.run("verified, gemma2 on 2x1x1 with cp 2, full", verified, "gemma2", "2x1x1", 2, "--recompute", "full")
 suite.run("verified by a smaller model, llama on 1x1x2 with cp 2", verified, "llama", "1x1x2", 2, "--twin", "on")
+with open(config("gpt2")) as f:  # A row may use all positions of its table.
+    positions = json.load(f)["n_positions"]
+suite.run("verified, gpt2 with cp 2 and all its positions", verified, "gpt2", "1", 2, "--seq", positions)
 suite.run("what a rank keeps", smaller)
 for model in ["gpt2", "qwen3"]:
     suite.run(f"inference, {model}", inference, model)

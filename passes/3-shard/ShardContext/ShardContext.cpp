@@ -41,6 +41,7 @@ struct ShardContext : impl::ShardContextBase<ShardContext> {
       if (isa<graph::AttentionOp, graph::AttentionGradOp>(op))
         attentions.push_back(op);
     });
+    pinStates(func, axis);
     // Attention takes no cut from its neighbours: these have sequences.
     for (Operation *op : attentions)
       axis.exclude(op);
@@ -57,6 +58,15 @@ struct ShardContext : impl::ShardContextBase<ShardContext> {
   }
 
 private:
+  // Keeps sums of gradients whole: of a table of positions each rank has a part, which is gathered
+  // before it is added to the sum.
+  static void pinStates(func::FuncOp func, AxisPropagation &axis) {
+    for (OpOperand &use : func.getBody().front().getTerminator()->getOpOperands())
+      if (func.getResultAttr(use.getOperandNumber(), kState))
+        for (int64_t d = 0; d < int64_t(shapeOf(use.get()).size()); ++d)
+          axis.pin(use.get(), d);
+  }
+
   // Cuts the inputs that have rows of tokens: [rows, tokens].
   LogicalResult cutTokens(func::FuncOp func, AxisPropagation &axis) {
     bool infer = isInference(getOperation()), found = false;
