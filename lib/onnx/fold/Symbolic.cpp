@@ -633,7 +633,8 @@ llmc::onnximport::foldSymbolic(const Node &node, FoldFunction fold,
   auto made = define(node, fold, operands);
   if (!made)
     return made.takeError();
-  if (!*made)
+  // A single number has no lines: it is folded as any other constant.
+  if (!*made || llvm::any_of(**made, [](const Symbolic &one) { return one.shape().empty(); }))
     return none;
   int64_t given = 0;
   for (const FoldOperand &operand : operands)

@@ -89,7 +89,7 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{expected one of [required, zeros, ones, positions, row_ids]}}
+  // expected-error @below {{expected one of [required, zeros, ones, positions, row_ids, dropout_keys]}}
   // expected-error @below {{failed to parse Plan_InputBindingAttr}}
   // expected-error @below {{failed to parse Graph_LoaderAttr}}
   %a = plan.buffer slot {binding = #plan.input<"x", loader = <default_value = twos>>} : !plan.buffer<4x8xi64>
