@@ -1,5 +1,7 @@
 #include "dialects/parallel/Annotations.h"
 
+#include "dialects/parallel/Gradients.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -19,6 +21,10 @@ bool llmc::parallel::areOverReplicas(Operation *op, ArrayAttr axes) {
   return mesh && llvm::any_of(axes.getAsRange<StringAttr>(), [&](StringAttr axis) {
     return mesh.isOf(axis, planfile::AxisRole::Data) || mesh.isOf(axis, planfile::AxisRole::Context);
   });
+}
+
+bool llmc::parallel::scattersGradients(ReduceScatterOp op) {
+  return areOverReplicas(op, op.getAxes()) && cast<RankedTensorType>(op.getOperand().getType()).getRank() <= 2;
 }
 
 bool llmc::parallel::isInference(ModuleOp module) {

@@ -26,6 +26,7 @@ std::optional<DType> planfile::reductionType(const ProgramT &program, const Stag
       if (const CollectiveT *sum = inst->body.AsCollective();
           sum && procedure->kind != ProcedureKind::Forward &&
           (sum->kind == CollectiveKind::AllReduce || sum->kind == CollectiveKind::ReduceScatter) &&
+          program.origins[inst->origin]->tactic != "context" &&
           areOverReplicas(*program.mesh, sum->axes) && sum->src->size > byteSize(sum->dtype))
         return sum->dtype; // A single number is the loss, the count of tokens or a norm.
   return std::nullopt;

@@ -95,6 +95,8 @@ private:
     const CollectiveT *collective = inst.body.AsCollective();
     if (!collective)
       return;
+    if (program.origins[inst.origin]->tactic == "context")
+      return; // Activations go between attention and what stands around it.
     if (areOverReplicas(*program.mesh, collective->axes)) {
       // Gathers move weights; a single number is the square of a norm.
       if (collective->kind != CollectiveKind::AllGather &&

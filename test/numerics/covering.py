@@ -73,7 +73,9 @@ def limit_for(folder, given):
     arenas = []
     for kind in ("none", "selective"):
         program = os.path.join(folder, kind)
-        call([LLMC, "compile", *[kind if flag == "auto" else flag for flag in given], "-o", program])
+        done = call([LLMC, "compile", *[kind if flag == "auto" else flag for flag in given], "-o", program], check=False)
+        if done.returncode == 1:  # It is refused whatever the limit.
+            return 1 << 40
         arenas.append(max(stage["arena_bytes"] for stage in inspect(program)["stages"]))
     return sum(arenas) // 2
 

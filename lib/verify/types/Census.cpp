@@ -4,6 +4,7 @@
 #include "dialects/graph/Build.h"
 #include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/Collectives.h"
+#include "dialects/parallel/Gradients.h"
 #include "lib/verify/types/Kinds.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -187,10 +188,10 @@ static Value beforeMovements(Value value) {
 bool Census::addsReplicas(parallel::CollectiveOpInterface op) {
   Value value = op->getOperand(0);
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  return axes && parallel::areOverReplicas(op, axes) &&
-         (isa<parallel::ReduceScatterOp>(op) ||
-          (isa<parallel::AllReduceOp>(op) &&
-           kinds.stateOf(beforeMovements(value)) == Role::accumulator));
+  if (auto scatter = dyn_cast<parallel::ReduceScatterOp>(*op))
+    return parallel::scattersGradients(scatter);
+  return axes && parallel::areOverReplicas(op, axes) && isa<parallel::AllReduceOp>(op) &&
+         kinds.stateOf(beforeMovements(value)) == Role::accumulator;
 }
 
 void Census::checkMoved(Operation *op) {

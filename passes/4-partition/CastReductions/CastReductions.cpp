@@ -3,6 +3,7 @@
 
 #include "dialects/graph/Build.h"
 #include "dialects/parallel/Annotations.h"
+#include "dialects/parallel/Gradients.h"
 #include "passes/4-partition/MapLayers.h"
 
 namespace llmc {
@@ -107,7 +108,7 @@ void CastReductions::runOnFunction(func::FuncOp func) {
   SmallVector<ReduceScatterOp> scatters;
   SmallVector<AllReduceOp> sums;
   func.walk([&](Operation *op) {
-    if (auto scatter = dyn_cast<ReduceScatterOp>(op); scatter && areOverReplicas(op, scatter.getAxes()))
+    if (auto scatter = dyn_cast<ReduceScatterOp>(op); scatter && scattersGradients(scatter))
       scatters.push_back(scatter);
     else if (auto sum = dyn_cast<AllReduceOp>(op);
              sum && areOverReplicas(op, sum.getAxes()) && !sum.getMembers() &&
