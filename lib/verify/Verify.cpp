@@ -263,8 +263,9 @@ LogicalResult Verifier::dump() {
 void Verifier::describe(const CompileOptions &compile) {
   report.ranks = compile.ranks();
   report.device = "dp " + std::to_string(compile.dp) + " x pp " + std::to_string(compile.pp) +
-                  " x tp " + std::to_string(compile.tp) + " = " + counted(compile.ranks(), "rank") +
-                  ", ";
+                  " x tp " + std::to_string(compile.tp) +
+                  (compile.cp > 1 ? " x cp " + std::to_string(compile.cp) : "") + " = " +
+                  counted(compile.ranks(), "rank") + ", ";
   if (compile.infer) {
     report.device += "one run";
     return;

@@ -105,7 +105,7 @@ def explained(folder):
 def refused(folder):
     for model, flags, words in [
             ("gpt2", ["--cp", 3], ["16 tokens in a row, which cp = 3 ranks cannot share", "15 and 18"]),
-            ("llama", ["--cp", 8], ["has 4 heads, which cp = 8 times tp = 1 ranks cannot share", "number is 8"]),
+            ("llama", ["--cp", 8], ["has 4 heads, which cp = 8 times tp = 1 ranks cannot share", "valid sizes of cp are 1 2 4"]),
             ("llama", ["--cp", 4, "--tp", 2], ["cp = 4 times tp = 2"]),
             ("gpt2", ["--cp", 2, "--cp-kind", "ring"], ["ring", "not built yet"]),
             ("gpt2/dynamo.onnx", ["--cp", 2, "--raise", "off"], ["no attention is found", "use cp = 1"])]:

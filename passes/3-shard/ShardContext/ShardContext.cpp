@@ -51,7 +51,7 @@ struct ShardContext : impl::ShardContextBase<ShardContext> {
       ok = false;
     }
     for (Operation *op : attentions)
-      ok = succeeded(cutHeads(op, axis)) && ok;
+      ok = ok && succeeded(cutHeads(op, axis));
     if (!ok)
       return signalPassFailure();
     axis.write();
@@ -100,8 +100,11 @@ private:
       int64_t heads = shapeOf(op->getOperand(q))[2];
       int64_t tensor = getMesh(op).getSize(planfile::AxisRole::Tensor);
       InFlightDiagnostic error = op->emitOpError("has ") << heads << " heads, which cp = " << parts << " times tp = "
-                                 << tensor << " ranks cannot share";
-      return addNearest(error, heads, parts * tensor);
+                                 << tensor << " ranks cannot share; valid sizes of cp are";
+      for (int64_t size = 1; size <= heads; ++size)
+        if (heads % (size * tensor) == 0)
+          error << " " << size;
+      return error;
     }
     ++numAttentions;
     // Cuts tokens behind attention, too, where no residual brings the cut there: [rows, tokens, heads, dim].

@@ -29,7 +29,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "cp"=2, "tp"=
 
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "cp"=2, "tp"=1]>} {
   func.func @micro(%ids: tensor<2x4xi64> {graph.input = "ids"}, %q: tensor<2x4x3x4xf32>) -> (tensor<2x4x3x4xf32> {graph.output = "y"}) {
-    // expected-error @+1 {{has 3 heads, which cp = 2 times tp = 1 ranks cannot share; the nearest valid numbers are 2 and 4}}
+    // expected-error @+1 {{has 3 heads, which cp = 2 times tp = 1 ranks cannot share; valid sizes of cp are 1 3}}
     %o, %lse = graph.attention %q, %q, %q {scale = 0.5 : f64, causal = true, offset = 0 : i64, softcap = 0.0 : f64}
         : (tensor<2x4x3x4xf32>, tensor<2x4x3x4xf32>, tensor<2x4x3x4xf32>) -> (tensor<2x4x3x4xf32>, tensor<2x4x3xf32>)
     return %o : tensor<2x4x3x4xf32>
