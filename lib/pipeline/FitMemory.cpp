@@ -90,8 +90,8 @@ FailureOr<SmallVector<Measured>> measure(ModuleOp module, const ScheduleOptions 
   auto kept = (*copy)->getAttrOfType<ArrayAttr>(kKept);
   for (auto entry : kept ? kept.getAsRange<DictionaryAttr>() : ArrayAttr().getAsRange<DictionaryAttr>()) {
     plan::StageOp stage = stages.lookup(entry.getAs<IntegerAttr>("stage").getInt());
-    list.push_back({int64_t(stage.getStage()), int64_t(stage.getArenaBytes().value_or(0)), std::max<int64_t>(1, stage.getSlotsOf(0)),
-                    entry.getAs<IntegerAttr>("bytes").getInt(), entry});
+    list.push_back({int64_t(stage.getStage()), int64_t(stage.getArenaBytes().value_or(0)),
+                    std::max<int64_t>(1, stage.getSlotsOf(0)), entry.getAs<IntegerAttr>("bytes").getInt(), entry});
   }
   return list;
 }

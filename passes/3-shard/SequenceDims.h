@@ -1,5 +1,4 @@
-// Finds which dimension of a value counts the tokens of a row. Tests: test/passes/3-shard/shard-sequence.mlir,
-// shard-context.mlir.
+// Finds which dimension of a value counts the tokens of a row. Test: test/passes/3-shard/shard-sequence.mlir.
 #ifndef LLMC_PASSES_SHARD_SEQUENCEDIMS_H
 #define LLMC_PASSES_SHARD_SEQUENCEDIMS_H
 

@@ -75,8 +75,8 @@ private:
       if (!name || (infer && !func.getArgAttr(arg.getArgNumber(), kBatched)))
         continue;
       if (infer && shapeOf(arg).size() > 2)
-        return func.emitError("input ") << name << " has " << shapeOf(arg).size() << " dimensions, as a cache of keys has; "
-                                        << "cp shares out whole sequences of tokens: use cp = 1";
+        return func.emitError("input ") << name << " has " << shapeOf(arg).size()
+                                        << " dimensions, as a cache of keys has; cp shares out whole sequences of tokens: use cp = 1";
       if (shapeOf(arg).size() != 2)
         continue;
       if (!axis.canCut(arg, 1)) {

@@ -174,8 +174,9 @@ public:
   bool fits(ArrayRef<KeptNumbers> numbers) const {
     SmallVector<RecomputeChoice> choices = list();
     return choices.size() == numbers.size() &&
-           llvm::all_of_zip(choices, numbers,
-                            [](const RecomputeChoice &choice, const KeptNumbers &kept) { return suffices(choice, kept); });
+           llvm::all_of_zip(choices, numbers, [](const RecomputeChoice &choice, const KeptNumbers &kept) {
+             return suffices(choice, kept);
+           });
   }
 
   // Returns the values of a block that the numbers stand for, whatever the mode.
