@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,7 +110,8 @@ def run(unit, build, limit):
     log = build / "test-logs" / (unit.name.replace("/", "-") + ".log")
     result = Result(unit)
     code = None
-    environment = dict(os.environ, LLMC_BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
+    environment = dict(os.environ, LLMC_BUILD=str(build), PYTHONDONTWRITEBYTECODE="1",
+                       LLMC_KERNEL_CACHE=str(build / "kernel-cache"))
     with open(log, "w") as out:
         try:
             process = subprocess.Popen(
@@ -175,6 +177,7 @@ def main():
     limit = arguments.limit or (7200 if arguments.full else 2400)
     (build / "test-logs").mkdir(parents=True, exist_ok=True)
     (build / "test-logs" / "lit.json").unlink(missing_ok=True)
+    shutil.rmtree(build / "kernel-cache", ignore_errors=True)
 
     units = [lit_unit(build), *cpp_units(build, arguments.full), *script_units(arguments.full)]
     units = [unit for unit in units if re.search(arguments.only, unit.name)]

@@ -1,9 +1,14 @@
-// Links an object to a shared object, with lld as a library.
+// Compiles kernels one by one, and links them to a shared object, with lld as a library.
 #include "passes/6-emit/Emit.h"
+#include "passes/6-emit/object/KernelCache.h"
 #include "passes/6-emit/object/Lower.h"
 
 #include "lib/support/OutputFile.h"
 #include "lld/Common/Driver.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -17,27 +22,32 @@ using namespace mlir;
 
 namespace llmc::emit {
 
-// Writes the object to a temporary folder and removes it after: lld reads and writes only files.
-FailureOr<std::string> linkShared(ModuleOp kernels, StringRef object) {
+// Writes the objects to a temporary folder and removes it after: lld reads and writes only files.
+FailureOr<std::string> linkShared(ModuleOp kernels, ArrayRef<std::string> objects) {
   llvm::SmallString<128> folder;
   if (auto error = llvm::sys::fs::createUniqueDirectory("llmc-link", folder))
     return kernels.emitError("no temporary folder: ") << error.message();
-  auto path = [&](StringRef name) {
+  auto path = [&](const llvm::Twine &name) {
     llvm::SmallString<128> file(folder);
     llvm::sys::path::append(file, name);
     return file.str().str();
   };
-  std::string input = path("kernels.o"), output = path("kernels.so");
-  if (support::Status status = support::writeFile(input, {object.data(), object.size()}); !status) {
-    llvm::sys::fs::remove_directories(folder);
-    return kernels.emitError("kernels cannot be linked: ") << status.message();
+  std::string output = path("kernels.so");
+  std::vector<std::string> inputs;
+  for (const std::string &object : objects) {
+    inputs.push_back(path(llvm::Twine(inputs.size()) + ".o"));
+    if (support::Status status = support::writeFile(inputs.back(), object); !status) {
+      llvm::sys::fs::remove_directories(folder);
+      return kernels.emitError("kernels cannot be linked: ") << status.message();
+    }
   }
   std::string messages;
   llvm::raw_string_ostream diagnostics(messages);
   // With -z defs an undefined symbol is an error here and not at run time.
-  const char *arguments[] = {"ld.lld",           "-shared",         "-z",          "defs",
-                             "--hash-style=gnu", "--build-id=none", "--threads=1", "-o",
-                             output.c_str(),     input.c_str()};
+  SmallVector<const char *> arguments = {"ld.lld", "-shared", "-z", "defs", "--hash-style=gnu",
+                                         "--build-id=none", "--threads=1", "-o", output.c_str()};
+  for (const std::string &input : inputs)
+    arguments.push_back(input.c_str());
   lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
   static std::mutex one; // lld keeps what it links in globals
   std::lock_guard<std::mutex> lock(one);
@@ -52,14 +62,39 @@ FailureOr<std::string> linkShared(ModuleOp kernels, StringRef object) {
   return bytes;
 }
 
+// Copies one kernel, with the constants that it reads, to a module of its own.
+static OwningOpRef<ModuleOp> extract(func::FuncOp kernel, const SymbolTable &symbols) {
+  OwningOpRef<ModuleOp> own(ModuleOp::create(kernel.getLoc()));
+  OpBuilder builder = OpBuilder::atBlockEnd(own->getBody());
+  llvm::SetVector<Operation *> constants;
+  kernel.walk([&](LLVM::AddressOfOp address) { constants.insert(symbols.lookup(address.getGlobalName())); });
+  for (Operation *constant : constants)
+    builder.clone(*constant);
+  builder.clone(*kernel);
+  return own;
+}
+
 FailureOr<std::string> makeSharedObject(ModuleOp kernels, const KernelTarget &target) {
-  OwningOpRef<ModuleOp> copy(kernels.clone());
-  if (failed(lowerToLLVMDialect(*copy)))
-    return failure();
-  auto object = makeObject(*copy, cpuOf(target));
-  if (failed(object))
-    return failure();
-  return linkShared(kernels, *object);
+  CpuTarget cpu = cpuOf(target);
+  KernelCache cache = KernelCache::fromEnvironment();
+  SymbolTable symbols(kernels);
+  std::vector<std::string> objects;
+  for (auto kernel : kernels.getOps<func::FuncOp>()) {
+    OwningOpRef<ModuleOp> own = extract(kernel, symbols);
+    std::string key = cache.keyOf(*own, cpu);
+    if (std::optional<std::string> kept = cache.find(key)) {
+      objects.push_back(std::move(*kept));
+      continue;
+    }
+    if (failed(lowerToLLVMDialect(*own)))
+      return failure();
+    auto object = makeObject(*own, cpu);
+    if (failed(object))
+      return failure();
+    cache.keep(key, *object);
+    objects.push_back(std::move(*object));
+  }
+  return linkShared(kernels, objects);
 }
 
 } // namespace llmc::emit

@@ -1,4 +1,4 @@
-// Compiles a module of kernels to the bytes of a shared object, in process and in three steps.
+// Compiles modules of kernels to the bytes of a shared object, in process and in three steps.
 // Tests: test/passes/6-emit/KernelTest.cpp (which runs what is made).
 #ifndef LLMC_PASSES_EMIT_OBJECT_LOWER_H
 #define LLMC_PASSES_EMIT_OBJECT_LOWER_H
@@ -24,9 +24,9 @@ mlir::LogicalResult lowerToLLVMDialect(mlir::ModuleOp kernels);
 // with diagnostics.
 mlir::FailureOr<std::string> makeObject(mlir::ModuleOp kernels, const CpuTarget &cpu);
 
-// Links a relocatable object to a shared object that imports nothing, whose bytes it returns.
+// Links relocatable objects to a shared object that imports nothing, whose bytes it returns.
 // Fails with a diagnostic at `kernels`, for example on an undefined symbol.
-mlir::FailureOr<std::string> linkShared(mlir::ModuleOp kernels, llvm::StringRef object);
+mlir::FailureOr<std::string> linkShared(mlir::ModuleOp kernels, llvm::ArrayRef<std::string> objects);
 
 } // namespace llmc::emit
 
