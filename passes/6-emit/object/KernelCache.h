@@ -16,7 +16,7 @@ namespace llmc::emit {
 // keeps nothing, and is no error.
 class KernelCache {
 public:
-  // Without a folder, finds and keeps nothing.
+  // Finds and keeps nothing without a folder.
   explicit KernelCache(std::string folder) : folder(std::move(folder)) {}
   // Takes the folder of the environment variable LLMC_KERNEL_CACHE.
   static KernelCache fromEnvironment();

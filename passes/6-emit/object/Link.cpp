@@ -62,9 +62,11 @@ FailureOr<std::string> linkShared(ModuleOp kernels, ArrayRef<std::string> object
   return bytes;
 }
 
-// Copies one kernel, with the constants that it reads, to a module of its own.
-static OwningOpRef<ModuleOp> extract(func::FuncOp kernel, const SymbolTable &symbols) {
-  OwningOpRef<ModuleOp> own(ModuleOp::create(kernel.getLoc()));
+// Copies one kernel, with the constants that it reads, to a module of its own, or none to an empty one.
+static OwningOpRef<ModuleOp> extract(Location loc, func::FuncOp kernel, const SymbolTable &symbols) {
+  OwningOpRef<ModuleOp> own(ModuleOp::create(loc));
+  if (!kernel)
+    return own;
   OpBuilder builder = OpBuilder::atBlockEnd(own->getBody());
   llvm::SetVector<Operation *> constants;
   kernel.walk([&](LLVM::AddressOfOp address) { constants.insert(symbols.lookup(address.getGlobalName())); });
@@ -79,8 +81,11 @@ FailureOr<std::string> makeSharedObject(ModuleOp kernels, const KernelTarget &ta
   KernelCache cache = KernelCache::fromEnvironment();
   SymbolTable symbols(kernels);
   std::vector<std::string> objects;
-  for (auto kernel : kernels.getOps<func::FuncOp>()) {
-    OwningOpRef<ModuleOp> own = extract(kernel, symbols);
+  SmallVector<func::FuncOp> parts(kernels.getOps<func::FuncOp>());
+  if (parts.empty())
+    parts.push_back({}); // a plan that computes nothing has an object, too
+  for (func::FuncOp kernel : parts) {
+    OwningOpRef<ModuleOp> own = extract(kernels.getLoc(), kernel, symbols);
     std::string key = cache.keyOf(*own, cpu);
     if (std::optional<std::string> kept = cache.find(key)) {
       objects.push_back(std::move(*kept));
