@@ -48,11 +48,12 @@ for name in tree.matching(r"(test|scripts|examples|tools)/.*\.(py|sh)$"):
     stem = re.escape(posixpath.splitext(base)[0])
     entry = re.fullmatch(r"test/[^/]+/run[\w-]*\.(py|sh)", name) or base == "lit.cfg.py" or name.startswith("test/checks/")
     mention = re.compile(rf"(?<!\w){re.escape(base)}|\b(?:import|from)\s+(?:[\w., ]+[., ])?{stem}\b")
-    listed = re.compile(rf"[\"']{stem}[\"']")  # in the list of its folder's run.py
+    listed = re.compile(rf"[\"']{stem}[\"']")  # in the list of a run*.py of its folder
+    runners = [other for other in everything if re.fullmatch(rf"{re.escape(posixpath.dirname(name))}/run[\w-]*\.py", other)]
     check.expect(
         entry
         or any(other != name and mention.search(source) for other, source in everything.items())
-        or listed.search(everything.get(f"{posixpath.dirname(name)}/run.py", "")),
+        or any(listed.search(everything[other]) for other in runners),
         name, "nothing runs, imports or mentions it",
     )
 for name in [*tree.matching(r".*\.sh$"), ".ci/run"]:

@@ -1,26 +1,5 @@
-"""Runs the end-to-end tests; prints every check, then the sum."""
-import os
-import re
-import subprocess
-import sys
-import time
+"""Runs the end-to-end tests of models and of what users see."""
+from suites import run
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-SUITES = ["oracle", "architectures", "golden", "infer", "trainer", "meshes", "tool", "evaluation", "counts", "sequence", "memory", "context", "masks", "dropout", "covering", "explain", "traces", "refusals", "failures", "quantized", "precision", "zero", "verify", "edits", "interleavings", "mutation", "ir_mutation", "catalogue", "large", "shared", "many_ranks", "twin", "exports", "tour", "live", "live_exports", "own_file"]
-
-total, failed = [0, 0, 0], False
-for suite in SUITES:
-    begin = time.monotonic()
-    done = subprocess.run([sys.executable, os.path.join(HERE, suite + ".py"), *sys.argv[1:]],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    lines = done.stdout.splitlines()
-    counts = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", lines[-1] if lines else "")
-    print("\n".join(lines[:-1] if counts else lines))
-    print(f"{suite}: {time.monotonic() - begin:.0f} s", flush=True)
-    if counts:
-        total = [a + int(b) for a, b in zip(total, counts.groups())]
-    else:
-        print(f"FAILED  {suite}: ended without a count (exit {done.returncode})")
-        total[1] += 1
-print("%d passed, %d failed, %d skipped" % tuple(total))
-sys.exit(1 if total[1] else 0)
+run(["oracle", "architectures", "golden", "infer", "trainer", "meshes", "tool", "evaluation", "counts", "explain",
+     "traces", "refusals", "failures", "quantized", "precision", "exports", "tour", "live", "live_exports", "own_file"])
