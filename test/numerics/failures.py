@@ -127,13 +127,26 @@ def signal_before_the_first_step(folder):
         require(f.read() == "old", "the saved file of before has changed")
 
 
+def stands(child):
+    """Waits until a program uses no processor time any more."""
+    def used():
+        with open(f"/proc/{child.pid}/stat") as f:
+            return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13]))
+    before, end, still = -1, time.time() + 60, 0
+    while still < 5:  # half a second
+        require(time.time() < end, "the run does not stand")
+        time.sleep(0.1)
+        before, last = used(), before
+        still = still + 1 if before == last and before > 0 else 0
+
+
 def second_signal_ends_at_once(folder):
     path, pipe = program(folder, "1"), os.path.join(folder, "pipe")
     os.mkfifo(pipe)
     child = subprocess.Popen([path, "--data", TEXT, "--steps", "1000000", "--metrics", pipe],
                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     with open(pipe, "rb"):  # a reader that never reads: the run stands once the pipe is full
-        time.sleep(1.5)
+        stands(child)
         child.send_signal(signal.SIGINT)
         child.send_signal(signal.SIGINT)  # an echo, as of timeout(1): it means the same
         time.sleep(0.5)
@@ -260,7 +273,7 @@ def compilation_that_is_stopped(folder):
     """Leaves neither a program nor a part of one."""
     seen, model = 0, os.path.join(OWN, "config.json")
     for which in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        for attempt in range(20):
+        for attempt in range(200):
             with subprocess.Popen([LLMC, "compile", model, "-o", "made", "-q"], cwd=folder) as run:
                 while run.poll() is None and not os.listdir(folder):
                     pass

@@ -69,8 +69,8 @@ def first_fault(program):
     return None
 
 
-def lost_waits(folder):
-    program = compiled(folder, "2x2x2", 8)
+def lost_waits(folder, *flags):
+    program = compiled(folder, "2x2x2", 8, *flags)
     waits = [site for site, text in instructions(program) if ": wait for event" in text]
     require(len(waits) >= 8, f"the plan has {len(waits)} waits")
     needed, worst, later = 0, 0, 0
@@ -139,7 +139,9 @@ many = 200 if suite.full else 20
 suite.run("mesh 2x2x2", equal_bits, "2x2x2", 8, many)
 for mesh, rows in [("1x4x2", 8), ("4x2", 8), ("1x3x1", 6)]:
     suite.run(f"mesh {mesh}", equal_bits, mesh, rows, many // 5)
-suite.run("lost waits", lost_waits)
+suite.run("lost waits", lost_waits, "--sequence-parallel", "off")
+if suite.full:  # Three times as many waits.
+    suite.run("lost waits of shared sequences", lost_waits)
 suite.run("inverted launch order", inverted)
 suite.run("unmatched collective", unmatched)
 suite.finish()
