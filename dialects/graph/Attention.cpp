@@ -76,6 +76,26 @@ template <typename Op> static LogicalResult verifyDropout(Op op) {
   return success();
 }
 
+// Checks C7 and C8.
+template <typename Op> static LogicalResult verifyPositions(Op op) {
+  int64_t rows = shapeOf(op.getQ())[1], keys = shapeOf(op.getK())[1];
+  const int64_t sizes[] = {rows, keys};
+  for (auto [position, size] : llvm::zip(op.getPositions(), sizes))
+    if (shapeOf(position) != ArrayRef(size) || !elementOf(position).isInteger(64))
+      return op.emitOpError("C7: positions have type ") << position.getType() << ", expected i64 of shape " << shapeText(size);
+  if (!op.getPositions().empty() && !op.getCausal())
+    return op.emitOpError("C7: positions are given without causal, which alone reads them; leave them out");
+  if (!op.getRing())
+    return success();
+  if (rows != keys)
+    return op.emitOpError("C8: a ring has as many keys as rows, got ") << keys << " and " << rows;
+  if (op.getMask() && shapeOf(op.getMask())[2] != 1)
+    return op.emitOpError("C8: a ring has a mask of keys alone, got one of ") << shapeOf(op.getMask())[2] << " rows";
+  if (op.getCausal() && op.getPositions().empty())
+    return op.emitOpError("C8: a causal ring has no positions of its rows and keys");
+  return success();
+}
+
 template <typename Op> static LogicalResult verifyAttention(Op op) {
   ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK());
   if (q.size() != 4 || k.size() != 4)
@@ -88,9 +108,9 @@ template <typename Op> static LogicalResult verifyAttention(Op op) {
   if (k[2] == 0 || q[2] % k[2] != 0)
     return op.emitOpError("C2: ") << q[2] << " heads share " << k[2]
                                   << " kv heads, expected a multiple";
-  if (failed(verifyVisibility(op)) || failed(verifyDropout(op)))
+  if (failed(verifyVisibility(op)) || failed(verifyDropout(op)) || failed(verifyMask(op, op.getMask())))
     return failure();
-  return verifyMask(op, op.getMask());
+  return verifyPositions(op);
 }
 
 LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
@@ -111,7 +131,14 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, TypeRange typ
         builder.getF64FloatAttr(scale.convertToDouble()), builder.getBoolAttr(causal),
         builder.getI64IntegerAttr(offset), window ? builder.getI64IntegerAttr(*window) : IntegerAttr(),
         builder.getF64FloatAttr(softcap), /*dropout=*/builder.getF64FloatAttr(0),
-        /*place=*/builder.getI64IntegerAttr(0));
+        /*place=*/builder.getI64IntegerAttr(0), /*ring=*/UnitAttr());
+}
+
+bool llmc::graph::isRing(Operation *op) {
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return attention.getRing();
+  auto grad = dyn_cast<AttentionGradOp>(op);
+  return grad && grad.getRing();
 }
 
 //===-- Sharding, cost ------------------------------------------------------===//
@@ -119,7 +146,7 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, TypeRange typ
 namespace {
 struct AttentionFactors {
   TensorFactors q, kv, lse;
-  SmallVector<TensorFactors, 6> further; // of the mask and of the draws
+  SmallVector<TensorFactors, 8> further; // of the mask, the positions and the draws
 };
 } // namespace
 
@@ -137,8 +164,10 @@ static AttentionFactors attentionFactors(ShardingRule &rule, Op op, FactorKind g
   heads = sharedHeads;
   if (group > 1)
     heads.push_back(rule.addFactor(group, groupKind));
-  DimFactors rows{rule.addFactor(shape[1], FactorKind::Replicated)};
-  DimFactors keys{rule.addFactor(shapeOf(k)[1], FactorKind::Replicated)};
+  DimFactors rows{rule.addFactor(shape[1], op.getRing() ? FactorKind::Parallel : FactorKind::Replicated)};
+  DimFactors keys = rows;
+  if (!op.getRing())
+    keys = {rule.addFactor(shapeOf(k)[1], FactorKind::Replicated)};
   DimFactors dim{rule.addFactor(shape[3], FactorKind::Replicated)};
   AttentionFactors all{
       {batch, rows, heads, dim}, {batch, keys, sharedHeads, dim}, {batch, rows, heads}, {}};
@@ -146,6 +175,8 @@ static AttentionFactors attentionFactors(ShardingRule &rule, Op op, FactorKind g
   if (Value mask = op.getMask())
     for (TensorFactors &own = all.further.emplace_back(); auto [size, factors] : llvm::zip(shapeOf(mask), dims))
       own.push_back(size == 1 ? DimFactors() : factors);
+  if (!op.getPositions().empty())
+    all.further.append({{rows}, {keys}});
   if (!op.getDraws().empty())
     all.further.append({{batch}, {}, {rows}, {heads}, {keys}});
   return all;
@@ -173,14 +204,16 @@ ShardingRule AttentionGradOp::getShardingRule() {
 }
 
 namespace {
-// Bounds the keys that a row can see before any mask: [first, last).
+// Bounds the keys that a row can see before any mask: [first, last). With positions it can see any, of
+// which sees() tells those that it does.
 struct Visibility {
   bool causal;
   int64_t offset, window, keys; // window 0: none
 
   template <typename Op> static Visibility of(Op op) {
-    return {op.getCausal(), static_cast<int64_t>(op.getOffset()),
-            static_cast<int64_t>(op.getWindow().value_or(0)), shapeOf(op.getK())[1]};
+    bool positions = !op.getPositions().empty();
+    return {op.getCausal() && !positions, static_cast<int64_t>(op.getOffset()),
+            positions ? 0 : static_cast<int64_t>(op.getWindow().value_or(0)), shapeOf(op.getK())[1]};
   }
   int64_t first(int64_t row) const {
     return window ? std::min(std::max<int64_t>(row + offset - window + 1, 0), keys) : 0;
@@ -234,20 +267,32 @@ template <typename T> struct Layout {
   int64_t batch, rows, heads, dim, keys, kvHeads;
   Visibility sees;
   double scale, softcap;
-  const TensorOf<T> &query, &key, *mask;
+  const TensorOf<T> &query, &key, *mask = nullptr, *rowPositions = nullptr, *keyPositions = nullptr;
+  int64_t offset, window; // with positions; window 0: none
   Strides maskStrides;
   bool maskAdds = false;
 
+  // Takes what follows the op's other operands: mask, positions and draws.
   template <typename Op>
-  Layout(Op op, const TensorOf<T> &q, const TensorOf<T> &k, const TensorOf<T> *mask)
+  Layout(Op op, const TensorOf<T> &q, const TensorOf<T> &k, Inputs<T> further)
       : batch(q.shape[0]), rows(q.shape[1]), heads(q.shape[2]), dim(q.shape[3]),
         keys(k.shape[1]), kvHeads(k.shape[2]), sees(Visibility::of(op)),
         scale(op.getScale().convertToDouble()), softcap(op.getSoftcap().convertToDouble()),
-        query(q), key(k), mask(mask) {
-    if (!mask)
+        query(q), key(k), offset(op.getOffset()), window(op.getWindow().value_or(0)) {
+    if (!op.getPositions().empty())
+      rowPositions = further[op.hasMask()], keyPositions = further[op.hasMask() + 1];
+    if (!op.hasMask())
       return;
+    mask = further[0];
     maskStrides = broadcastStrides(mask->shape, {batch, heads, rows, keys});
     maskAdds = isFloat(op.getMask());
+  }
+  // Returns whether the positions, if there are any, let the row see the key.
+  bool isSeen(int64_t row, int64_t j) const {
+    if (!rowPositions)
+      return true;
+    int64_t last = toInt64(valueOf(rowPositions->data[row])) + offset, at = toInt64(valueOf(keyPositions->data[j]));
+    return at <= last && (window == 0 || at > last - window);
   }
   int64_t statistic(int64_t b, int64_t row, int64_t head) const {
     return (b * rows + row) * heads + head;
@@ -270,6 +315,8 @@ template <typename T> struct Layout {
       else if (valueOf(m) == 0)
         score.value = kUnseen;
     }
+    if (!isSeen(row, j))
+      score.value = kUnseen;
     return score;
   }
 
@@ -309,7 +356,7 @@ template <typename T> struct Dropped {
 template <typename T>
 static void meaning(AttentionOp op, Inputs<T> inputs, Outputs<T> outputs) {
   const TensorOf<T> &v = *inputs[2];
-  Layout<T> at(op, *inputs[0], *inputs[1], op.getMask() ? inputs[3] : nullptr);
+  Layout<T> at(op, *inputs[0], *inputs[1], inputs.drop_front(3));
   Dropped<T> dropped(op, inputs);
   std::vector<T> scores(at.keys);
   at.forEachRow([&](int64_t b, int64_t head, int64_t row) {
@@ -335,7 +382,7 @@ template <typename T>
 static void meaning(AttentionGradOp op, Inputs<T> inputs, Outputs<T> outputs) {
   const TensorOf<T> &g = *inputs[0], &q = *inputs[1], &k = *inputs[2], &v = *inputs[3],
                &o = *inputs[4], &lse = *inputs[5];
-  Layout<T> at(op, q, k, op.getMask() ? inputs[6] : nullptr);
+  Layout<T> at(op, q, k, inputs.drop_front(6));
   Dropped<T> dropped(op, inputs);
   int64_t queries = at.rows * (at.heads / at.kvHeads);
   // Skip dq, or dk and dv, where the caller has emptied the output.
@@ -374,7 +421,8 @@ LogicalResult AttentionOp::differentiate(OpBuilder &builder, ArrayRef<Value> cot
   auto op = AttentionGradOp::create(
       builder, getLoc(), TypeRange{getQ().getType(), getK().getType(), getV().getType()},
       cotangents[0], getQ(), getK(), getV(), getO(), getLse(), getFurther(), getScaleAttr(),
-      getCausalAttr(), getOffsetAttr(), getWindowAttr(), getSoftcapAttr(), getDropoutAttr(), getPlaceAttr());
+      getCausalAttr(), getOffsetAttr(), getWindowAttr(), getSoftcapAttr(), getDropoutAttr(), getPlaceAttr(),
+      getRingAttr());
   llvm::copy(op.getResults(), gradients.begin());
   return success();
 }

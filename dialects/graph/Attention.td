@@ -8,7 +8,7 @@ class Graph_RowsOp<string mnemonic, list<string> overrides = []>
   let hasVerifier = 1;
 }
 // Reads the operands of an attention that may be missing: its mask, which alone is no vector of i64,
-// and the draws of its dropout.
+// the positions of its rows and keys, and the draws of its dropout.
 defvar Graph_FurtherOperands = [{
     bool hasMask() {
       if (getFurther().empty())
@@ -19,7 +19,14 @@ defvar Graph_FurtherOperands = [{
     // Returns null if there is none.
     ::mlir::Value getMask() { return hasMask() ? getFurther().front() : ::mlir::Value(); }
     ::mlir::MutableOperandRange getMaskMutable() { return getFurtherMutable().slice(0, hasMask()); }
-    ::mlir::OperandRange getDraws() { return getFurther().drop_front(hasMask()); }
+    // Returns the positions of rows and of keys; empty without.
+    ::mlir::OperandRange getPositions() {
+      ::mlir::OperandRange rest = getFurther().drop_front(hasMask());
+      return rest.take_front(rest.size() == 2 || rest.size() == 7 ? 2 : 0);
+    }
+    ::mlir::OperandRange getDraws() {
+      return getFurther().drop_front(hasMask() + getPositions().size());
+    }
 }];
 def Graph_AttentionOp : Graph_RowsOp<"attention", ["getPrecisionRule"]> {
   let summary = "softmax of masked scale * q k^T, times v, with the log-sum-exp of each row";
@@ -33,12 +40,16 @@ def Graph_AttentionOp : Graph_RowsOp<"attention", ["getPrecisionRule"]> {
     before the first row) and, with `window`, only those with j > i + offset - window.
     `mask` [batch | 1, heads | 1, rows | 1, keys] is i1 (true: seen) or a float that
     is added to the score; nothing flows back to it.
+    The two i64 vectors that may follow the mask, positions of the rows [rows] and of the keys [keys],
+    stand for i and j in `causal` and `window`.
     With `dropout` > 0, softmax's weights are dropped at this rate before they meet v, as
-    graph.dropout drops them (lse is without). The draws that follow the mask, all i64, are key
+    graph.dropout drops them (lse is without). The draws that follow these, all i64, are key
     [batch], layer [], position [rows], and head [heads] and place of the key [keys], of which the
     sum counts the element: for global head h and key j it is h * (number of keys) + j.
     o has q's shape; lse is [batch, rows, heads] (natural logarithm). A row that
     sees nothing has o = 0 and lse = -inf.
+    `ring`: rows and keys are one dimension, which may be cut: ranks exchange keys and values in a
+    ring (Liu et al., 2023, "Ring Attention with Blockwise Transformers").
     Example:
     ```mlir
     %o, %lse = graph.attention %q, %k, %v, %mask
@@ -49,14 +60,16 @@ def Graph_AttentionOp : Graph_RowsOp<"attention", ["getPrecisionRule"]> {
     Rules: C1 ranks and shapes agree; C2 heads is a multiple of kv_heads;
     C3 offset >= 0, window >= 1 and only with `causal`, softcap >= 0; C4 mask has
     4 dimensions, each of the size above; C5 mask is i1 or a float; C6 0 <= dropout < 1,
-    0 <= place < 2^32, and there are five draws, of the shapes above, if dropout > 0, else none.
+    0 <= place < 2^32, and there are five draws, of the shapes above, if dropout > 0, else none;
+    C7 positions have the shapes above and only with `causal`; C8 a ring has as many keys as rows, no
+    mask that differs between rows, and positions if it is causal.
   }];
   let arguments = (ins Graph_Float:$q, Graph_Float:$k, Graph_Float:$v,
                        Variadic<Graph_Tensor>:$further, F64Attr:$scale, BoolAttr:$causal,
                        DefaultValuedAttr<I64Attr, "0">:$offset, OptionalAttr<I64Attr>:$window,
                        DefaultValuedAttr<F64Attr, "0.0">:$softcap,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout,
-                       DefaultValuedAttr<I64Attr, "0">:$place);
+                       DefaultValuedAttr<I64Attr, "0">:$place, UnitAttr:$ring);
   let results = (outs Graph_Float:$o, Graph_Float:$lse);
   let extraClassDeclaration = Graph_FurtherOperands;
   let builders = [
@@ -86,7 +99,7 @@ def Graph_AttentionGradOp : Graph_RowsOp<"attention_grad"> {
            tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
           -> (tensor<1x3x4x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>)
     ```
-    Rules: C1 to C6 of graph.attention; cotangents have their primals' shapes (C1).
+    Rules: C1 to C8 of graph.attention; cotangents have their primals' shapes (C1).
   }];
   let arguments = (ins Graph_Float:$cotangent, Graph_Float:$q, Graph_Float:$k, Graph_Float:$v,
                        Graph_Float:$o, Graph_Float:$lse, Variadic<Graph_Tensor>:$further,
@@ -94,7 +107,7 @@ def Graph_AttentionGradOp : Graph_RowsOp<"attention_grad"> {
                        DefaultValuedAttr<I64Attr, "0">:$offset, OptionalAttr<I64Attr>:$window,
                        DefaultValuedAttr<F64Attr, "0.0">:$softcap,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout,
-                       DefaultValuedAttr<I64Attr, "0">:$place);
+                       DefaultValuedAttr<I64Attr, "0">:$place, UnitAttr:$ring);
   let results = (outs Graph_Float:$dq, Graph_Float:$dk, Graph_Float:$dv);
   let extraClassDeclaration = Graph_FurtherOperands;
 }

@@ -14,6 +14,9 @@ inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return typeOf(value)
 inline mlir::Type elementOf(mlir::Value value) { return typeOf(value).getElementType(); }
 inline bool isFloat(mlir::Value value) { return mlir::isa<mlir::FloatType>(elementOf(value)); }
 
+// Returns whether `op` is an attention, or the gradient of one, whose keys may go around a ring.
+bool isRing(mlir::Operation *op);
+
 // Returns the NumPy broadcast of two shapes, or nullopt if they do not broadcast.
 std::optional<llvm::SmallVector<int64_t>> broadcastShapes(llvm::ArrayRef<int64_t> a,
                                                           llvm::ArrayRef<int64_t> b);

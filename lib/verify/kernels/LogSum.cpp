@@ -25,6 +25,7 @@ public:
       : op(op), operands(operands), b(b), head(head) {
     ArrayRef<int64_t> q = graph::shapeOf(op.getQ()), k = graph::shapeOf(op.getK());
     rows = q[1], heads = q[2], dim = q[3], keys = k[1], kvHeads = k[2];
+    offset = op.getOffset(), window = op.getWindow().value_or(0);
     padded = (keys + kLanes - 1) / kLanes * kLanes;
     scale = static_cast<float>(op.getScale().convertToDouble());
     softcap = static_cast<float>(op.getSoftcap().convertToDouble());
@@ -49,13 +50,20 @@ private:
     return operands.k + ((b * keys + j) * kvHeads + head / (heads / kvHeads)) * dim;
   }
   float &at(float *lse, int64_t row) const { return lse[(b * rows + row) * heads + head]; }
+  // Returns whether positions, if there are any, let the row see the key.
+  bool isSeen(int64_t row, int64_t j) const {
+    if (!operands.rowPositions)
+      return true;
+    int64_t ahead = operands.rowPositions[row] + offset - operands.keyPositions[j];
+    return ahead >= 0 && (window == 0 || ahead < window);
+  }
   // Returns the score after softcap and mask.
   float masked(float score, int64_t row, int64_t j) const;
   void score(const float *query, int64_t last);
 
   graph::AttentionGradOp op;
   const AttentionOperands &operands;
-  int64_t b, head, rows, heads, dim, keys, kvHeads, padded;
+  int64_t b, head, rows, heads, dim, keys, kvHeads, padded, offset, window; // window 0: none
   float scale, softcap;
   ArrayRef<int64_t> maskShape;
   std::vector<float> turned, scores; // keys transposed, [dim, padded keys]; scores of one row
@@ -92,14 +100,14 @@ void Head::writeExact(float *lse) {
   for (int64_t j = 0; j < keys; ++j)
     for (int64_t d = 0; d < dim; ++d)
       turned[d * padded + j] = key(j)[d];
-  int64_t offset = op.getOffset(), window = op.getWindow().value_or(0);
   for (int64_t row = 0; row < rows; ++row) {
-    int64_t last = op.getCausal() ? std::min(row + offset + 1, keys) : keys;
-    int64_t first = window ? std::clamp<int64_t>(row + offset - window + 1, 0, keys) : 0;
+    bool placed = operands.rowPositions;
+    int64_t last = op.getCausal() && !placed ? std::min(row + offset + 1, keys) : keys;
+    int64_t first = window && !placed ? std::clamp<int64_t>(row + offset - window + 1, 0, keys) : 0;
     score(query(row), last);
     float largest = kAbsent;
     for (int64_t j = first; j < last; ++j)
-      largest = std::max(largest, scores[j] = masked(scores[j], row, j));
+      largest = std::max(largest, scores[j] = isSeen(row, j) ? masked(scores[j], row, j) : kAbsent);
     double sum = 0;
     for (int64_t j = first; j < last && largest > kAbsent; ++j)
       sum += std::exp(scores[j] - largest);

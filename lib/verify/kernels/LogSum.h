@@ -9,11 +9,12 @@
 namespace llmc::verify {
 
 // Points to the dense operands of the op: q [batch, rows, heads, dim], k [batch, keys, kv_heads,
-// dim] and, if it has a mask, one of the two forms of it.
+// dim] and, if it has them, one of the two forms of a mask, and the positions of rows and keys.
 struct AttentionOperands {
   const float *q, *k;
   const float *addedMask = nullptr;
   const uint8_t *mask = nullptr;
+  const int64_t *rowPositions = nullptr, *keyPositions = nullptr;
 };
 
 // Writes lse [batch, rows, heads]: the exact value for the heads in `needed` (its region), and

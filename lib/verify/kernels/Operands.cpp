@@ -72,6 +72,16 @@ private:
     rule.high = int64_t(1) << 53;
   }
   void optimizer(unsigned operand);
+  // Reads a use as operand `further` behind those that every attention has.
+  template <typename Op> void attentionOperand(Op op, int64_t further) {
+    int64_t places = op.hasMask(), draws = places + op.getPositions().size();
+    if (further == 0 && op.hasMask() && rule.kind == Kind::Number)
+      rule.kind = Kind::Mask;
+    else if (further >= places && further < draws)
+      index(std::max(graph::shapeOf(op.getQ())[1], graph::shapeOf(op.getK())[1]), Value());
+    else if (further == draws)
+      dropoutKey();
+  }
 
   OperandRule &rule;
   llvm::function_ref<int64_t(Value)> scalarOf;
@@ -125,15 +135,9 @@ void UseReader::readUse(OpOperand &use) {
     if (operand == 1)
       dropoutKey();
   } else if (auto attention = dyn_cast<graph::AttentionOp>(op)) {
-    if (operand == 3 && attention.hasMask() && rule.kind == Kind::Number)
-      rule.kind = Kind::Mask;
-    else if (operand == 3u + attention.hasMask())
-      dropoutKey();
+    attentionOperand(attention, operand - 3);
   } else if (auto gradient = dyn_cast<graph::AttentionGradOp>(op)) {
-    if (operand == 6 && gradient.hasMask() && rule.kind == Kind::Number)
-      rule.kind = Kind::Mask;
-    else if (operand == 6u + gradient.hasMask())
-      dropoutKey();
+    attentionOperand(gradient, operand - 6);
   } else if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
     if (reduce.getKind() == graph::ReduceKind::max && rule.kind == Kind::Number)
       rule.kind = Kind::MaskedNumber;

@@ -141,7 +141,7 @@ double LaunchCase::seconds() const {
   return bytes / 1e9 + flops / 2e10 + sample->flops() / kBoundedFlops;
 }
 
-// Computes the lse operand of an attention gradient from its q, k and mask.
+// Computes the lse operand of an attention gradient from its q, k, mask and positions.
 static void relate(graph::AttentionGradOp op, const Sample &sample, const OperandMemory &memory,
                    unsigned reads) {
   auto argument = [&](Value value) -> std::optional<unsigned> {
@@ -168,6 +168,13 @@ static void relate(graph::AttentionGradOp op, const Sample &sample, const Operan
     operands.addedMask = floats(*mask, op.getMask(), wide[2]);
   else if (mask)
     operands.mask = reinterpret_cast<const uint8_t *>(memory[*mask]);
+  if (!op.getPositions().empty()) {
+    auto rows = argument(op.getPositions()[0]), keys = argument(op.getPositions()[1]);
+    if (!rows || !keys)
+      return;
+    operands.rowPositions = reinterpret_cast<const int64_t *>(memory[*rows]);
+    operands.keyPositions = reinterpret_cast<const int64_t *>(memory[*keys]);
+  }
   writeLogSum(op, operands, sample.argument(*lse), reinterpret_cast<float *>(memory[*lse]));
 }
 

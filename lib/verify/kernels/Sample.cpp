@@ -173,7 +173,7 @@ struct AttentionPart {
 } // namespace
 
 // Returns the regions of the operands. Rows and keys of a part are consecutive, so that the op's
-// offset determines their positions.
+// offset, or its positions, determine where they are.
 template <typename Op> static std::vector<Region> operandsOf(Op op, const AttentionPart &part) {
   unsigned q = std::is_same_v<Op, graph::AttentionGradOp> ? 1 : 0;
   std::vector<Region> regions;
@@ -185,6 +185,9 @@ template <typename Op> static std::vector<Region> operandsOf(Op op, const Attent
   }
   if (Value mask = op.getMask())
     regions.push_back(part.mask(graph::shapeOf(mask)));
+  if (!op.getPositions().empty())
+    for (const Region &places : {Region{part.rows}, Region{part.keys}})
+      regions.push_back(places);
   if (!op.getDraws().empty())
     for (const Region &draw : {Region{part.batch}, Region{}, Region{part.rows}, Region{part.heads}, Region{part.keys}})
       regions.push_back(draw);
@@ -224,7 +227,8 @@ template <typename Op> void Sample::planAttention(Op op, Step &step) {
     if (isGradient)
       results.push_back(part.kv());
     Piece &piece = addPiece(step, operandsOf(op, part), std::move(results));
-    cast<Op>(piece.op).setOffset(static_cast<uint64_t>(int64_t(op.getOffset()) + shift));
+    if (op.getPositions().empty()) // which say themselves where a row is
+      cast<Op>(piece.op).setOffset(static_cast<uint64_t>(int64_t(op.getOffset()) + shift));
     if (isGradient)
       piece.keeps = {byRows, !byRows, !byRows};
   };

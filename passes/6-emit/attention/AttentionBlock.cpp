@@ -30,6 +30,8 @@ AttentionBlocks::AttentionBlocks(Kernel &k, const AttentionShape &shape, int64_t
     slopes = block(keyBlock);
   if (shape.dropout > 0)
     positions = k.stackArray(k.b.getI64Type(), width);
+  if (!shape.positions.empty())
+    lastSeen = k.stackArray(k.b.getI32Type(), width);
 }
 
 //===-- Ranges --------------------------------------------------------------===//
@@ -39,7 +41,19 @@ void AttentionBlocks::panels(Value batch, Value head, Value from, Value to,
   Value kvHead = k.divFloor(head, shape.heads / shape.kvHeads);
   Value kvStart = k.mul(k.add(k.mul(batch, shape.keys * shape.kvHeads), kvHead), shape.dim);
   k.loop(from, to, width, [&](Value i) {
-    Panel panel{batch, head, i, k.min(k.index(width), k.sub(to, i)), kvStart};
+    Panel panel{batch, head, i, k.min(k.index(width), k.sub(to, i)), kvStart, {}, {}};
+    if (lastSeen) {
+      Value none = k.index(AttentionShape::kFarthest);
+      auto bounds = k.loop(k.index(0), k.index(width), 1, {none, k.sub(k.index(0), none)},
+                           [&](Value column, ValueRange carried, SmallVectorImpl<Value> &next) {
+                             Value query = k.add(i, k.min(column, k.sub(panel.rows, k.index(1))));
+                             Value last = shape.lastSeen(k, query);
+                             Value narrow = arith::TruncIOp::create(k.b, k.loc, k.b.getI32Type(), last);
+                             k.store(narrow, k.address(lastSeen, column, k.b.getI32Type()));
+                             next.append({k.min(carried[0], last), k.max(carried[1], last)});
+                           });
+      panel.leastSeen = bounds[0], panel.mostSeen = bounds[1];
+    }
     if (positions)
       k.loop(k.index(0), k.index(width), 1, [&](Value column) {
         Value query = k.add(i, k.min(column, k.sub(panel.rows, k.index(1))));
@@ -56,8 +70,31 @@ SmallVector<Value> AttentionBlocks::keyBlocks(const Panel &panel, Value low, Val
   Value limit = k.min(shape.visible(k, last).second, high);
   return k.loop(first, limit, keyBlock, init,
                 [&](Value from, ValueRange carried, SmallVectorImpl<Value> &next) {
-                  body(from, k.min(k.add(from, k.index(keyBlock)), limit), carried, next);
+                  Value to = k.min(k.add(from, k.index(keyBlock)), limit);
+                  if (lastSeen) {
+                    // Empties a block that no query of the panel sees.
+                    auto [least, most] = boundsOfKeys(from, to);
+                    Value seen = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::sle, least, panel.mostSeen);
+                    if (shape.window) {
+                      Value first = k.sub(panel.leastSeen, k.index(shape.reach()));
+                      seen = arith::AndIOp::create(
+                          k.b, k.loc, seen, arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::sgt, most, first));
+                    }
+                    to = arith::SelectOp::create(k.b, k.loc, seen, to, from);
+                  }
+                  body(from, to, carried, next);
                 });
+}
+
+// Returns the least and the greatest position of keys [from, to).
+std::pair<Value, Value> AttentionBlocks::boundsOfKeys(Value from, Value to) const {
+  Value none = k.index(AttentionShape::kFarthest);
+  auto bounds = k.loop(from, to, 1, {none, k.sub(k.index(0), none)},
+                       [&](Value j, ValueRange carried, SmallVectorImpl<Value> &next) {
+                         Value position = shape.positionOfKey(k, j);
+                         next.append({k.min(carried[0], position), k.max(carried[1], position)});
+                       });
+  return {bounds[0], bounds[1]};
 }
 
 Value AttentionBlocks::place(const Panel &panel, Value i) const {
@@ -172,6 +209,8 @@ void AttentionBlocks::makeScores(BlockProduct::Rows keys, const Panel &panel, Va
     applyRules(panel, from, to);
   if (!shape.causal)
     return;
+  if (lastSeen)
+    return hideByPosition(from, to);
   Value last = k.sub(k.add(panel.i, panel.rows), k.index(1));
   Value someHidden = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::sgt, to,
                                            shape.visible(k, panel.i).second);
@@ -262,6 +301,31 @@ void AttentionBlocks::hide(const Panel &panel, Value from, Value to) const {
         seen = arith::AndIOp::create(
             k.b, k.loc, seen,
             arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::sle, lane, last));
+      Value place = at(scores, k.sub(j, from), v);
+      k.store(m.select(seen, k.load(place, k.b.getF32Type(), k.lanes()), splat(-kInfinity)), place);
+    }
+  });
+}
+
+// Stores -inf where the position of key j is after the last that the query in the lane sees, or too far
+// before it.
+void AttentionBlocks::hideByPosition(Value from, Value to) const {
+  Math m{k.b, k.loc};
+  Type i32 = k.b.getI32Type();
+  auto type = VectorType::get({k.lanes()}, i32);
+  k.loop(from, to, 1, [&](Value j) {
+    Value position = arith::TruncIOp::create(k.b, k.loc, i32, shape.positionOfKey(k, j));
+    position = vector::BroadcastOp::create(k.b, k.loc, type, position);
+    for (unsigned v = 0; v < vectors; ++v) {
+      Value last = k.load(k.address(lastSeen, k.index(v * k.lanes()), i32), i32, k.lanes());
+      Value seen = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::sle, position, last);
+      if (shape.window) {
+        Value reach = arith::ConstantOp::create(
+            k.b, k.loc, DenseElementsAttr::get(type, static_cast<int32_t>(shape.reach())));
+        Value first = arith::SubIOp::create(k.b, k.loc, last, reach);
+        seen = arith::AndIOp::create(
+            k.b, k.loc, seen, arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::sgt, position, first));
+      }
       Value place = at(scores, k.sub(j, from), v);
       k.store(m.select(seen, k.load(place, k.b.getF32Type(), k.lanes()), splat(-kInfinity)), place);
     }

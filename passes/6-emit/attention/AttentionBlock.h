@@ -21,6 +21,7 @@ struct AttentionBlocks {
   int64_t width;    // queries of a panel
   Value queries, scores, mask, biases, slopes;
   Value positions; // i64, of the panel's queries; null without dropout
+  Value lastSeen;  // i32, the last position that each query of the panel sees; null without positions
 
   // Allocates the stack blocks. With `wantsSlopes` makeScores() leaves the slope of softcap at
   // each score.
@@ -31,6 +32,7 @@ struct AttentionBlocks {
   struct Panel {
     Value batch, head, i, rows;
     Value kvStart; // of the keys of the head, in elements
+    Value leastSeen, mostSeen; // bounds of lastSeen; null without positions
   };
   // Calls `body` for every panel of queries [from, to) of head `head`.
   void panels(Value batch, Value head, Value from, Value to,
@@ -83,6 +85,8 @@ private:
   void addBias(const Panel &panel, Value from, Value to) const;
   void applyRules(const Panel &panel, Value from, Value to) const;
   void hide(const Panel &panel, Value from, Value to) const;
+  void hideByPosition(Value from, Value to) const;
+  std::pair<Value, Value> boundsOfKeys(Value from, Value to) const;
   Value maskStart(const Panel &panel, Value i) const;
   bool maskHasRows() const;
 };

@@ -197,9 +197,9 @@ struct GradKernel {
     Value start = k.mul(k.add(k.mul(batch, shape.keys * shape.kvHeads), kv), shape.dim);
     clearSums(start, low, high);
     Value first = k.index(0), last = k.index(shape.rows);
-    if (shape.causal && !wanted.dQ)
+    if (shape.causal && shape.positions.empty() && !wanted.dQ)
       first = k.max(k.sub(low, k.index(shape.ahead())), first);
-    if (shape.window && !wanted.dQ)
+    if (shape.window && shape.positions.empty() && !wanted.dQ)
       last = k.min(k.sub(high, k.index(shape.behind())), last);
     int64_t groupSize = shape.heads / shape.kvHeads;
     k.loop(k.index(0), k.index(groupSize), 1, [&](Value member) {

@@ -70,9 +70,27 @@ struct AttentionKernel {
     });
     if (shape.mask || shape.softcap)
       applyRules(query, from, to);
+    if (!shape.positions.empty())
+      hideByPosition(query, from, to);
     Value largest = splat(nothing());
     eachVector([&](Value place) { largest = m.larger(k.load(place, f32, k.lanes()), largest); });
     return lanes(largest, vector::CombiningKind::MAXNUMF);
+  }
+
+  // Stores -inf where key j is after the last position that the query sees, or too far before it.
+  void hideByPosition(const Query &query, Value from, Value to) {
+    Math m{k.b, k.loc};
+    Value last = shape.lastSeen(k, query.i);
+    k.loop(from, to, 1, [&](Value j) {
+      Value position = shape.positionOfKey(k, j), place = score(k.sub(j, from));
+      Value seen = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::sle, position, last);
+      if (shape.window) {
+        Value first = k.sub(last, k.index(shape.reach()));
+        seen = arith::AndIOp::create(k.b, k.loc, seen,
+                                     arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::sgt, position, first));
+      }
+      k.store(m.select(seen, k.load(place, f32), nothing()), place);
+    });
   }
 
   // Replaces each score by exp(score - shift) and returns the sum.

@@ -15,7 +15,7 @@ bool AttentionShape::agrees(ValueRange tensors, Value lse) const {
 }
 
 std::pair<Value, Value> AttentionShape::visible(Kernel &k, Value i) const {
-  if (!causal)
+  if (!causal || !positions.empty())
     return {k.index(0), k.index(keys)};
   Value end = k.min(k.add(i, k.index(ahead() + 1)), k.index(keys));
   if (!window)
@@ -30,9 +30,25 @@ int64_t AttentionShape::chunk() const {
   return std::max(llvm::alignTo(llvm::divideCeil(rows, chunks), kStep), uint64_t(kStep));
 }
 
-Value AttentionShape::drawn(Kernel &k, unsigned i, Value at) const {
-  Value base = k.buffer(cast<BlockArgument>(draws[i]).getArgNumber());
+Value AttentionShape::element64(Kernel &k, Value vector, Value at) const {
+  Value base = k.buffer(cast<BlockArgument>(vector).getArgNumber());
   return k.load(k.address(base, at, k.b.getI64Type()), k.b.getI64Type());
+}
+
+Value AttentionShape::drawn(Kernel &k, unsigned i, Value at) const { return element64(k, draws[i], at); }
+
+static Value clampPosition(Kernel &k, Value position) {
+  constexpr int64_t most = AttentionShape::kFarthest - 1;
+  return k.min(k.max(position, k.index(-most)), k.index(most));
+}
+
+// Clamps the offset first, so that no sum overflows.
+Value AttentionShape::lastSeen(Kernel &k, Value i) const {
+  return clampPosition(k, k.add(clampPosition(k, element64(k, positions[0], i)), k.index(std::min(offset, kFarthest))));
+}
+
+Value AttentionShape::positionOfKey(Kernel &k, Value j) const {
+  return clampPosition(k, element64(k, positions[1], j));
 }
 
 Value AttentionShape::maskStart(Kernel &k, Value batch, Value head, Value i) const {

@@ -16,6 +16,7 @@ struct AttentionShape {
   float scale;
   double softcap; // 0: none
   Value mask;     // null: none
+  llvm::SmallVector<Value, 2> positions; // of rows and of keys, by which `causal` goes; or none
   double dropout; // 0: none
   int64_t place;  // of the dropout in its layer
   llvm::SmallVector<Value, 5> draws; // key, layer, position, head, place of the key
@@ -32,6 +33,7 @@ struct AttentionShape {
     scale = static_cast<float>(op.getScale().convertToDouble());
     softcap = op.getSoftcap().convertToDouble();
     mask = op.getMask();
+    positions.assign(op.getPositions().begin(), op.getPositions().end());
     dropout = op.getDropout().convertToDouble();
     place = op.getPlace();
     draws.assign(op.getDraws().begin(), op.getDraws().end());
@@ -39,7 +41,8 @@ struct AttentionShape {
   }
   // Returns whether `tensors` have the element type of q and `lse` is float32.
   bool agrees(mlir::ValueRange tensors, Value lse) const;
-  // Returns the keys [first, second) that row `i` can see.
+  // Returns the keys [first, second) that row `i` can see: all of them with positions, which hide
+  // single keys.
   std::pair<Value, Value> visible(Kernel &k, Value i) const;
   // Bounds what row i sees: key j <= i + ahead() and, in a window, j >= i + behind(). Both are
   // clamped so that nothing overflows.
@@ -52,6 +55,13 @@ struct AttentionShape {
   // Returns the elements between keys of one head, or between queries of one head.
   int64_t keyStride() const { return kvHeads * dim; }
   int64_t queryStride() const { return heads * dim; }
+  // Returns the last position that row `i` sees, and the position of key `j`: an i64, clamped so that
+  // an i32 holds it and its distance to another.
+  Value lastSeen(Kernel &k, Value i) const;
+  Value positionOfKey(Kernel &k, Value j) const;
+  // Returns how many positions a window has, from the last one that is seen down.
+  int64_t reach() const { return std::min<int64_t>(*window, kFarthest); }
+  static constexpr int64_t kFarthest = int64_t(1) << 30;
   // Returns element `at` of draw `i`, an i64.
   Value drawn(Kernel &k, unsigned i, Value at) const;
   // Returns the element number of a key of a head, an i64.
@@ -62,6 +72,7 @@ struct AttentionShape {
   Value maskStart(Kernel &k, Value batch, Value head, Value i) const;
 
 private:
+  Value element64(Kernel &k, Value vector, Value at) const;
   AttentionShape(mlir::RankedTensorType q, mlir::RankedTensorType k);
 };
 

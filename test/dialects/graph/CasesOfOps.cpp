@@ -384,11 +384,13 @@ static void drawAttention(Cases &cases, Random &random) {
       mask{random.chance(2) ? Argument::Logical : Argument::Any,
            {or1(batch), or1(heads), or1(rows), keys}, 0, true};
   std::vector<Argument> forward{q, k, k}, backward{q, q, k, k, q, lse};
-  bool masked = !random.chance(4), drops = random.chance(2);
+  bool masked = !random.chance(4), drops = random.chance(2), placed = causal && random.chance(2);
   double rate = drops ? 0.3 : 0;
   SmallVector<Argument> further;
   if (masked)
     further.push_back(mask);
+  if (placed)
+    further.append({{Argument::Ids, {rows}, 8}, {Argument::Ids, {keys}, 8}});
   if (drops)
     further.append({{Argument::Ids, {q.shape[0]}, 1000}, {Argument::Ids, {}, 9}, {Argument::Ids, {q.shape[1]}, 50},
                     {Argument::Ids, {q.shape[2]}, 90}, {Argument::Ids, {k.shape[1]}, 30}});
@@ -398,8 +400,7 @@ static void drawAttention(Cases &cases, Random &random) {
                      Type types[] = {v[0].getType(), typed(lse.shape, b.getF64Type())};
                      auto op = AttentionOp::create(b, l, types, v[0], v[1], v[2], APFloat(0.7), causal,
                                                    masked ? v[3] : Value(), offset, window, softcap);
-                     if (drops)
-                       op.getFurtherMutable().append(v.take_back(5));
+                     op.getFurtherMutable().assign(v.drop_front(3));
                      op.setDropout(APFloat(rate));
                      return op;
                    }});
@@ -410,7 +411,7 @@ static void drawAttention(Cases &cases, Random &random) {
                          v[3], v[4], v[5], v.drop_front(6), b.getF64FloatAttr(0.7),
                          b.getBoolAttr(causal), b.getI64IntegerAttr(offset),
                          window ? b.getI64IntegerAttr(*window) : IntegerAttr(),
-                         b.getF64FloatAttr(softcap), b.getF64FloatAttr(rate), b.getI64IntegerAttr(0));
+                         b.getF64FloatAttr(softcap), b.getF64FloatAttr(rate), b.getI64IntegerAttr(0), UnitAttr());
                    },
                    Case::None});
 }

@@ -1390,6 +1390,51 @@ func.func @f(%x: tensor<2x4xf32>, %l: tensor<i64>) {
 
 // -----
 
+// attention C7
+func.func @attention_positions_type(%q: tensor<1x3x4x2xf32>, %k: tensor<1x3x2x2xf32>, %p: tensor<4xi64>, %j: tensor<3xi64>) {
+  // expected-error @+1 {{C7: positions have type 'tensor<4xi64>', expected i64 of shape [3]}}
+  %0, %1 = graph.attention %q, %k, %k, %p, %j {scale = 1.0, causal = true} : (tensor<1x3x4x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>, tensor<4xi64>, tensor<3xi64>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C7
+func.func @attention_positions_causal(%q: tensor<1x3x4x2xf32>, %k: tensor<1x3x2x2xf32>, %p: tensor<3xi64>) {
+  // expected-error @+1 {{C7: positions are given without causal}}
+  %0, %1 = graph.attention %q, %k, %k, %p, %p {scale = 1.0, causal = false} : (tensor<1x3x4x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>, tensor<3xi64>, tensor<3xi64>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C8
+func.func @attention_ring_keys(%q: tensor<1x3x4x2xf32>, %k: tensor<1x5x2x2xf32>) {
+  // expected-error @+1 {{C8: a ring has as many keys as rows, got 5 and 3}}
+  %0, %1 = graph.attention %q, %k, %k {scale = 1.0, causal = false, ring} : (tensor<1x3x4x2xf32>, tensor<1x5x2x2xf32>, tensor<1x5x2x2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C8
+func.func @attention_ring_mask(%q: tensor<1x3x4x2xf32>, %k: tensor<1x3x2x2xf32>, %m: tensor<1x1x3x3xi1>) {
+  // expected-error @+1 {{C8: a ring has a mask of keys alone, got one of 3 rows}}
+  %0, %1 = graph.attention %q, %k, %k, %m {scale = 1.0, causal = false, ring} : (tensor<1x3x4x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>, tensor<1x1x3x3xi1>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// attention C8
+func.func @attention_ring_positions(%q: tensor<1x3x4x2xf32>, %k: tensor<1x3x2x2xf32>) {
+  // expected-error @+1 {{C8: a causal ring has no positions}}
+  %0, %1 = graph.attention %q, %k, %k {scale = 1.0, causal = true, ring} : (tensor<1x3x4x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>) -> (tensor<1x3x4x2xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
 // attention_grad C1
 func.func @f(%g: tensor<1x3x2x2xf32>, %q: tensor<1x3x4x2xf32>, %k: tensor<1x3x2x2xf32>, %v: tensor<1x3x2x2xf32>, %o: tensor<1x3x4x2xf32>, %l: tensor<1x3x4xf32>) {
   // expected-error@+1 {{C1: cotangent has shape [1, 3, 2, 2], expected [1, 3, 4, 2]}}

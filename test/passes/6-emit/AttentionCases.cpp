@@ -12,16 +12,19 @@ struct Attention {
   int64_t batch, rows, heads, keys, kvHeads, dim;
   std::string attributes, maskType;
   Fill maskFill = Fill::Shown;
-  bool drops = false;
+  bool drops = false, hasPositions = false;
 
   explicit Attention(Random &random);
   std::string q() const { return tensorType({batch, rows, heads, dim}); }
   std::string k() const { return tensorType({batch, keys, kvHeads, dim}); }
   std::string lse() const { return tensorType({batch, rows, heads}); }
-  // Adds the mask and the draws of dropout; some rows' keys are negative.
+  // Adds the mask, the positions, in any order, and the draws of dropout; some rows' keys are negative.
   void addFurther(FunctionText &f, std::vector<std::string> &in) const {
     if (!maskType.empty())
       in.push_back(f.argument(maskType, maskFill));
+    if (hasPositions)
+      for (int64_t size : {rows, keys})
+        in.push_back(f.argument(tensorType({size}, "i64"), Fill::Ids, 0, 2 * std::max(rows, keys)));
     if (!drops)
       return;
     in.push_back(f.argument(tensorType({batch}, "i64"), Fill::Ids, -4, int64_t(1) << 53));
@@ -56,6 +59,7 @@ Attention::Attention(Random &random) {
     attributes += ", window = " + std::to_string(draw(random, 1, keys + 3)) + " : i64";
   if (draw(random, 0, 2) == 0)
     attributes += ", softcap = " + std::to_string(draw(random, 1, 40) / 8.0) + " : f64";
+  hasPositions = causal && draw(random, 0, 2) == 0;
   drops = draw(random, 0, 1);
   if (drops)
     attributes += ", dropout = " + std::to_string(draw(random, 1, 9) / 10.0) + " : f64, place = " +
