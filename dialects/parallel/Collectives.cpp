@@ -85,6 +85,11 @@ Tensor AllToAllOp::evaluateMember(Operands operands, int64_t index) {
   return concatParts(own, getConcat());
 }
 
+Tensor ShiftOp::evaluateMember(Operands operands, int64_t index) {
+  int64_t members = operands.size();
+  return *operands[(index + members - int64_t(getDistance()) % members) % members];
+}
+
 Tensor AllSliceOp::evaluateMember(Operands operands, int64_t index) {
   return slicePart(*operands[index], getDim(), operands.size(), index);
 }

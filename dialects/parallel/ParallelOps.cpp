@@ -119,6 +119,18 @@ LogicalResult AllToAllOp::verify() {
   return success();
 }
 
+LogicalResult ShiftOp::verify() {
+  if (getAxes().size() != 1)
+    return emitOpError("C1: a ring has a single axis, got ") << getAxes();
+  FailureOr<int64_t> group = verifyAxes(*this, getAxes());
+  if (failed(group))
+    return failure();
+  int64_t distance = getDistance();
+  if (getMesh(*this) && (distance < 1 || distance >= *group))
+    return emitOpError("C2: distance ") << distance << " is outside of a ring of " << *group;
+  return success();
+}
+
 LogicalResult AllSliceOp::verify() {
   return verifyScaled(*this, getAxes(), getDim(), /*grows=*/false);
 }

@@ -221,6 +221,16 @@ def Parallel_AllToAllOp : Parallel_CollectiveOp<"all_to_all"> {
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$split, I64Attr:$concat);
   let assemblyFormat = "$operand `over` $axes `split` $split `concat` $concat attr-dict `:` functional-type($operand, $result)";
 }
+def Parallel_ShiftOp : Parallel_CollectiveOp<"shift", [SameOperandsAndResultType]> {
+  let summary = "each member gets the operand of the member `distance` before it, around a ring";
+  let description = [{
+    Neighbouring shifts of one distance over one axis travel as one message.
+    Example: `%r = parallel.shift %x over ["cp"] by 1 : tensor<8x8xf32>`
+    Rules: C1 a ring has a single axis; C2 0 < distance < the size of the axis.
+  }];
+  let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$distance);
+  let assemblyFormat = "$operand `over` $axes `by` $distance attr-dict `:` type($operand)";
+}
 def Parallel_AllSliceOp : Parallel_CollectiveOp<"all_slice", [], ["communicates"]> {
   let summary = "each member keeps its part along `dim`; no communication";
   let description = [{

@@ -246,6 +246,27 @@ func.func @exchanged(%x: tensor<8x2xf32>) {
 
 // -----
 
+// C1 and C2 of shift
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "cp"=3]>} {
+func.func @axes(%x: tensor<8x2xf32>) {
+  // expected-error @+1 {{C1: a ring has a single axis, got ["dp", "cp"]}}
+  %0 = parallel.shift %x over ["dp", "cp"] by 1 : tensor<8x2xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "cp"=3]>} {
+func.func @distance(%x: tensor<8x2xf32>) {
+  // expected-error @+1 {{C2: distance 3 is outside of a ring of 3}}
+  %0 = parallel.shift %x over ["cp"] by 3 : tensor<8x2xf32>
+  return
+}
+}
+
+// -----
+
 // C3 of axis_offset
 module attributes {parallel.mesh = #parallel.mesh<["dp"=2]>} {
 func.func @offset() {

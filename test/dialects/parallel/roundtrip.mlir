@@ -41,6 +41,8 @@ func.func @collectives(%x: tensor<8x8xf32>) {
   %3 = parallel.reduce_scatter %x over ["dp", "tp"] dim 0 {kind = #graph.reduce_kind<sum>} : (tensor<8x8xf32>) -> tensor<1x8xf32>
   // CHECK: parallel.all_to_all %{{.*}} over ["tp"] split 1 concat 0 : (tensor<8x8xf32>) -> tensor<32x2xf32>
   %6 = parallel.all_to_all %x over ["tp"] split 1 concat 0 : (tensor<8x8xf32>) -> tensor<32x2xf32>
+  // CHECK: parallel.shift %{{.*}} over ["tp"] by 2 : tensor<8x8xf32>
+  %shifted = parallel.shift %x over ["tp"] by 2 : tensor<8x8xf32>
   // CHECK: parallel.all_to_all %{{.*}} over ["tp"] split 0 concat 0 : (tensor<8x8xf32>) -> tensor<8x8xf32>
   %7 = parallel.all_to_all %x over ["tp"] split 0 concat 0 : (tensor<8x8xf32>) -> tensor<8x8xf32>
   // CHECK: parallel.all_slice %{{.*}} over ["tp"] dim 0 : (tensor<8x8xf32>) -> tensor<2x8xf32>
@@ -53,4 +55,12 @@ func.func @collectives(%x: tensor<8x8xf32>) {
 func.func private @flat(tensor<20xf32> {parallel.flat = #parallel.flat<["dp"], [<@w.m, 0, [4, 8]>, <@b.m, 32, [8]>]>})
 // CHECK: func.func private @part() attributes {part = #parallel.flat_part<@w.m, 0, [4, 8]>}
 func.func private @part() attributes {part = #parallel.flat_part<@w.m, 0, [4, 8]>}
+}
+
+module attributes {parallel.mesh = #parallel.mesh<["cp"=2]>} {
+func.func @ring(%x: tensor<8x8xf32>) {
+  // CHECK: parallel.shift %{{.*}} over ["cp"] by 1 : tensor<8x8xf32>
+  %r = parallel.shift %x over ["cp"] by 1 : tensor<8x8xf32>
+  return
+}
 }
