@@ -115,9 +115,11 @@ std::vector<Scratch> StageArena::collectScratch() {
   std::vector<Scratch> list;
   DenseMap<Operation *, size_t> index;
   for (auto [p, procedure] : llvm::enumerate(procedures)) {
-    int64_t position = -1;
+    int64_t position = -1, start = 0; // of a group, whose messages run at one time
     for (Operation &op : procedure.getBody().front()) {
       ++position;
+      if (!op.hasAttr("grouped"))
+        start = position;
       for (Value operand : op.getOperands()) {
         plan::BufferOp root = rootOf(operand).first;
         if (root.getSpace() != plan::Space::scratch)
@@ -125,7 +127,7 @@ std::vector<Scratch> StageArena::collectScratch() {
         auto [it, isNew] = index.insert({root, list.size()});
         if (isNew)
           list.push_back({root, align(cast<plan::BufferType>(root.getType()).getByteSize()), -1, {}});
-        list[it->second].touches[p].add(position, orders[p].streamOf(position));
+        list[it->second].touches[p].add(start, orders[p].streamOf(start));
       }
     }
   }

@@ -104,6 +104,36 @@ void StageBuilder::buildCollective(Operation &op, plan::CollectiveKind kind,
   setLives(collective, {op.getOperand(0), op.getResult(0)});
 }
 
+// Returns the shift right behind `op` that goes the same way, or null.
+static parallel::ShiftOp nextShift(parallel::ShiftOp op) {
+  auto next = dyn_cast_or_null<parallel::ShiftOp>(op->getNextNode());
+  bool isSame = next && next.getAxes() == op.getAxes() && next.getDistance() == op.getDistance();
+  return isSame ? next : parallel::ShiftOp();
+}
+
+// Builds one message of all shifts that follow each other: a send to the rank ahead and, in one group
+// with it, a receive from the rank behind.
+void StageBuilder::buildShifts(parallel::ShiftOp first) {
+  SmallVector<Value> sent, received, sentBuffers, receivedBuffers;
+  for (auto shift = first; shift; shift = nextShift(shift)) {
+    sent.push_back(shift.getOperand());
+    received.push_back(shift.getResult());
+    sentBuffers.push_back(bufferOf(shift.getOperand()));
+    receivedBuffers.push_back(bufferOf(shift.getResult()));
+  }
+  auto axis = cast<StringAttr>(first.getAxes()[0]);
+  auto number = [&](int64_t value) { return b.getI64IntegerAttr(value); };
+  plan::OriginAttr origin = getOrigin(first);
+  int64_t distance = first.getDistance();
+  auto send = plan::SendOp::create(b, first.getLoc(), sentBuffers, axis, number(distance), number(ringChannel()),
+                                   b.getUnitAttr(), UnitAttr(), IntegerAttr(), number(kCompute), origin);
+  setLives(send, sent);
+  auto recv = plan::RecvOp::create(b, first.getLoc(), receivedBuffers, axis, number(-distance),
+                                   number(ringChannel()), b.getUnitAttr(), b.getUnitAttr(), IntegerAttr(),
+                                   number(kCompute), origin);
+  setLives(recv, received);
+}
+
 LogicalResult StageBuilder::buildOp(Operation &op) {
   int64_t displacement;
   if (op.getNumOperands() && op.getNumResults() && isView(&op, displacement)) {
@@ -163,6 +193,12 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
              << exchange.getSplit() << " for " << exchange.getConcat()
              << "; a collective moves dimension 0 (transpose before and after it)";
     buildCollective(op, plan::CollectiveKind::all_to_all, graph::ReduceKind::sum);
+    return success();
+  }
+  if (auto shift = dyn_cast<parallel::ShiftOp>(op)) {
+    auto before = dyn_cast_or_null<parallel::ShiftOp>(op.getPrevNode());
+    if (!before || nextShift(before) != shift)
+      buildShifts(shift);
     return success();
   }
   if (auto constant = dyn_cast<graph::ConstantOp>(op);

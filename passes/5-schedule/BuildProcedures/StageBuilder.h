@@ -97,6 +97,9 @@ private:
     return forward ? chunks[chunk].forward : chunks[chunk].backward;
   }
   int64_t channelTo(bool forward, int64_t toChunk) const { return 2 * toChunk + !forward; }
+  // Returns the channel of messages around a ring, which go to other ranks than those between stages.
+  int64_t ringChannel() const { return 2 * static_cast<int64_t>(chunks.size()); }
+  void buildShifts(parallel::ShiftOp first);
 
   mlir::ModuleOp module;
   mlir::SymbolTable &symbols;

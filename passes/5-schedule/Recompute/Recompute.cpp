@@ -16,7 +16,7 @@ using namespace parallel;
 namespace {
 
 bool isCollective(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op);
+  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, ShiftOp>(op);
 }
 
 // Returns whether `selective` may run the op again: neither a product with a weight (of which one

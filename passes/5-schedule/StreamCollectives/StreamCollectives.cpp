@@ -22,15 +22,33 @@ Bytes bytesAt(Value buffer) {
   return {root, low, low + bytesOf(buffer)};
 }
 
-// Represents a collective in flight: stream 0 has not waited for it yet.
+// Represents a collective, or a message around a ring, in flight: stream 0 has not waited for it yet.
 struct InFlightCollective {
   int64_t event; // recorded behind it
-  Bytes src, dst;
+  SmallVector<Bytes> src, dst;
   plan::OriginAttr origin;
   bool isInside; // no other stream and no other procedure sees what it reads and writes
 };
 
 bool hasSpace(Value buffer, plan::Space space) { return rootOf(buffer).first.getSpace() == space; }
+
+// Lists the instructions that go to other ranks together, of which `op` is the first: a collective, or a
+// message and those in one group with it. Empty if it is none.
+SmallVector<Operation *, 2> unitOf(Operation *op) {
+  if (isa<plan::CollectiveOp>(op))
+    return {op};
+  SmallVector<Operation *, 2> unit;
+  for (; op && isa<plan::SendOp, plan::RecvOp>(op) && op->hasAttr("grouped") == !unit.empty(); op = op->getNextNode())
+    unit.push_back(op);
+  return unit;
+}
+
+// Returns the buffers that an instruction reads, of those that go to other ranks.
+ValueRange readBy(Operation *op) {
+  if (isa<plan::RecvOp>(op))
+    return {};
+  return op->getOperands().take_front(isa<plan::CollectiveOp>(op) ? 1 : op->getNumOperands());
+}
 
 class Streamer {
 public:
@@ -42,13 +60,16 @@ public:
     for (Operation &op : llvm::make_early_inc_range(procedure.getBody().front())) {
       if (op.getAttrOfType<IntegerAttr>("stream").getInt() != kCompute)
         continue;
+      SmallVector<Operation *, 2> unit = unitOf(&op);
+      SmallVector<Operation *, 2> all = unit.empty() ? SmallVector<Operation *, 2>{&op} : unit;
       size_t needed = 0; // flights, from the first on
       for (auto [i, flight] : llvm::enumerate(flights))
-        if (isa<plan::RecordOp>(op) ? !flight.isInside : conflicts(op, flight))
-          needed = i + 1;
+        for (Operation *part : all)
+          if (isa<plan::RecordOp>(part) ? !flight.isInside : conflicts(*part, flight))
+            needed = i + 1;
       join(&op, needed);
-      if (auto collective = dyn_cast<plan::CollectiveOp>(op)) {
-        launch(collective);
+      if (!unit.empty()) {
+        launch(unit);
         ++moved;
       }
     }
@@ -61,8 +82,10 @@ private:
   // follows on the same stream is in order with it anyway, but its inputs are recorded on stream 0,
   // which must have waited for the flight.
   static bool conflicts(Operation &op, const InFlightCollective &flight) {
-    auto touches = [&](ValueRange values, const Bytes &bytes) {
-      return llvm::any_of(values, [&](Value value) { return bytesAt(value).overlaps(bytes); });
+    auto touches = [&](ValueRange values, ArrayRef<Bytes> all) {
+      return llvm::any_of(values, [&](Value value) {
+        return llvm::any_of(all, [&](const Bytes &bytes) { return bytesAt(value).overlaps(bytes); });
+      });
     };
     return touches(op.getOperands(), flight.dst) || touches(writtenBy(op), flight.src);
   }
@@ -84,21 +107,31 @@ private:
     flights.erase(flights.begin(), flights.begin() + count);
   }
 
-  void launch(plan::CollectiveOp op) {
-    Location loc = op.getLoc();
-    plan::OriginAttr origin = op.getOriginAttr();
+  void launch(ArrayRef<Operation *> unit) {
+    Location loc = unit.front()->getLoc();
+    auto origin = unit.front()->getAttrOfType<plan::OriginAttr>("origin");
     int64_t ready = events.borrow();
-    b.setInsertionPoint(op);
+    b.setInsertionPoint(unit.front());
     plan::RecordOp::create(b, loc, ready, true, IntegerAttr(), kCompute, origin);
     plan::WaitOp::create(b, loc, ready, true, IntegerAttr(), kCollectives, origin);
     events.giveBack(ready);
-    op.setStream(kCollectives);
-    b.setInsertionPointAfter(op);
+    for (Operation *op : unit)
+      op->setAttr("stream", b.getI64IntegerAttr(kCollectives));
+    b.setInsertionPointAfter(unit.back());
     int64_t done = events.borrow();
     plan::RecordOp::create(b, loc, done, true, IntegerAttr(), kCollectives, origin);
-    bool isInside =
-        hasSpace(op.getDst(), plan::Space::scratch) && !hasSpace(op.getSrc(), plan::Space::slot);
-    flights.push_back({done, bytesAt(op.getSrc()), bytesAt(op.getDst()), origin, isInside});
+    InFlightCollective flight{done, {}, {}, origin, /*isInside=*/true};
+    for (Operation *op : unit) {
+      for (Value src : readBy(op)) {
+        flight.src.push_back(bytesAt(src));
+        flight.isInside &= !hasSpace(src, plan::Space::slot);
+      }
+      for (Value dst : writtenBy(*op)) {
+        flight.dst.push_back(bytesAt(dst));
+        flight.isInside &= hasSpace(dst, plan::Space::scratch);
+      }
+    }
+    flights.push_back(std::move(flight));
   }
 
   plan::ProcedureOp procedure;

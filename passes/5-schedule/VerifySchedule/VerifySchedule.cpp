@@ -1,5 +1,6 @@
 // Checks the plan at the end of phase 5: rules V1 to V5.
 #include "passes/5-schedule/Passes.h"
+#include "passes/5-schedule/VerifySchedule/Keys.h"
 #include "passes/5-schedule/VerifySchedule/Masks.h"
 
 #include "dialects/parallel/Annotations.h"
@@ -104,6 +105,7 @@ struct VerifySchedule : impl::VerifyScheduleBase<VerifySchedule> {
       });
       ok &= succeeded(verifyTable(stage, parallel::isInference(getOperation()))); // V4
       ok &= succeeded(verifyNoMasks(stage)); // V5
+      ok &= succeeded(verifyRingKeys(stage)); // V6
     }
     if (!ok)
       signalPassFailure();

@@ -7,7 +7,8 @@ def VerifySchedule : Pass<"llmc-verify-schedule", "::mlir::ModuleOp"> {
     of a stage runs each micro-batch of a chunk once forward, then once backward and, where
     backward is split, then once for the weight gradients, and ends with the update; of an
     inference forward alone; V5 no buffer holds a mask of dropout: what a launch writes depends on
-    data if it depends on a draw.
+    data if it depends on a draw; V6 where plan.options have `cp_kind` ring, an attention has as many
+    keys as rows.
     Keeps: everything.
     Example: test/passes/5-schedule/verify-schedule.mlir
   }];

@@ -210,14 +210,14 @@ FailureOr<std::unique_ptr<CollectiveT>> PlanWriter::collectiveOf(plan::Collectiv
 }
 
 template <typename Message, typename Op>
-static void fillMessage(Message &message, Op op, uint32_t axis) {
+void PlanWriter::fillMessage(Message &message, Op op, uint32_t axis) {
   message.axis = axis;
   message.delta = op.getDelta();
   message.channel = op.getChannel();
   message.wrap = op.getWrap();
   message.grouped = op.getGrouped();
-  for (Value part : op.getParts()) {
-    message.parts.push_back(bufferRef(part));
+  for (unsigned part = 0; part < op.getParts().size(); ++part) {
+    message.parts.push_back(operandRef(op, part));
     message.parts.back()->lane = op.getLane().value_or(0);
   }
 }

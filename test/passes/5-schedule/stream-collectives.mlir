@@ -81,3 +81,33 @@ plan.stage @written attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], p
     plan.collective all_gather <sum> %a into %all over ["tp"] {stream = 2 : i64} : !plan.buffer<4xf32>, !plan.buffer<8xf32>
   }
 }
+
+// -----
+
+// A message around a ring goes with what is in one group with it: both ends start together, what does
+// not touch them runs meanwhile, and one event tells that all have ended.
+// CHECK-LABEL: plan.stage @ring
+// CHECK: plan.procedure @forward
+// CHECK-NEXT: plan.record [[READY:[0-9]+]] step {stream = 0
+// CHECK-NEXT: plan.wait [[READY]] step {stream = 1
+// CHECK-NEXT: plan.send %[[K:[0-9a-z]+]], %[[V:[0-9a-z]+]] to "cp" 1 wrap channel 2 {stream = 1
+// CHECK-NEXT: plan.recv %[[K2:[0-9a-z]+]], %[[V2:[0-9a-z]+]] from "cp" -1 wrap channel 2 {grouped, stream = 1
+// CHECK-NEXT: plan.record [[DONE:[0-9]+]] step {stream = 1
+// CHECK-NEXT: plan.copy %[[K]] into %[[OUT:[0-9a-z]+]] {stream = 0
+// CHECK-NEXT: plan.wait [[DONE]] step {stream = 0
+// CHECK-NEXT: plan.fill %[[V]] {stream = 0
+// CHECK-NEXT: plan.copy %[[V2]] into %[[OUT]] {stream = 0
+plan.stage @ring attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], table = []} {
+  %k = plan.buffer scratch : !plan.buffer<4xf32>
+  %v = plan.buffer scratch : !plan.buffer<4xf32>
+  %k2 = plan.buffer scratch : !plan.buffer<4xf32>
+  %v2 = plan.buffer scratch : !plan.buffer<4xf32>
+  %out = plan.buffer scratch : !plan.buffer<4xf32>
+  plan.procedure @forward forward {
+    plan.send %k, %v to "cp" 1 wrap channel 2 {stream = 0 : i64} : !plan.buffer<4xf32>, !plan.buffer<4xf32>
+    plan.recv %k2, %v2 from "cp" -1 wrap channel 2 {grouped, stream = 0 : i64} : !plan.buffer<4xf32>, !plan.buffer<4xf32>
+    plan.copy %k into %out {stream = 0 : i64} : !plan.buffer<4xf32>, !plan.buffer<4xf32>
+    plan.fill %v {stream = 0 : i64} : !plan.buffer<4xf32>
+    plan.copy %v2 into %out {stream = 0 : i64} : !plan.buffer<4xf32>, !plan.buffer<4xf32>
+  }
+}

@@ -121,3 +121,32 @@ plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools =
   }
   plan.procedure @update update {}
 }
+
+// -----
+
+// V6: a rank of a ring has as many keys as rows.
+module attributes {plan.options = {cp_kind = "ring"}} {
+plan.stage @s attributes {stage = 0 : i64, chunks = [#plan.chunk<0, 0>], pools = [#plan.pool<0, 1>], arena_bytes = 1024 : i64,
+    table = [#plan.entry<@forward, 0, 0>, #plan.entry<@backward, 0, 0>, #plan.entry<@update, 0, 0>]} {
+  %q = plan.buffer slot {offset = 0 : i64, slot_stride = 0 : i64} : !plan.buffer<1x2x1x4xf32>
+  %k = plan.buffer slot {offset = 64 : i64, slot_stride = 0 : i64} : !plan.buffer<1x4x1x4xf32>
+  %l = plan.buffer slot {offset = 128 : i64, slot_stride = 0 : i64} : !plan.buffer<1x2x1xf32>
+  plan.procedure @forward forward {
+    // expected-error @+1 {{V6: has 4 keys for 2 rows, those of several ranks of a ring; a rank has as many keys as rows, and the others in turn}}
+    plan.launch reads(%q, %k : !plan.buffer<1x2x1x4xf32>, !plan.buffer<1x4x1x4xf32>) writes(%q, %l : !plan.buffer<1x2x1x4xf32>, !plan.buffer<1x2x1xf32>) attributes {stream = 0 : i64} {
+    ^bb0(%a: tensor<1x2x1x4xf32>, %b: tensor<1x4x1x4xf32>):
+      %o, %s = graph.attention %a, %b, %b {scale = 0.5, causal = false} : (tensor<1x2x1x4xf32>, tensor<1x4x1x4xf32>, tensor<1x4x1x4xf32>) -> (tensor<1x2x1x4xf32>, tensor<1x2x1xf32>)
+      plan.yield %o, %s : tensor<1x2x1x4xf32>, tensor<1x2x1xf32>
+    }
+  }
+  plan.procedure @backward backward {
+    // expected-error @+1 {{V6: has 4 keys for 2 rows}}
+    plan.launch reads(%q, %k, %l : !plan.buffer<1x2x1x4xf32>, !plan.buffer<1x4x1x4xf32>, !plan.buffer<1x2x1xf32>) writes(%q, %k, %k : !plan.buffer<1x2x1x4xf32>, !plan.buffer<1x4x1x4xf32>, !plan.buffer<1x4x1x4xf32>) attributes {stream = 0 : i64} {
+    ^bb0(%a: tensor<1x2x1x4xf32>, %b: tensor<1x4x1x4xf32>, %c: tensor<1x2x1xf32>):
+      %dq, %dk, %dv = graph.attention_grad %a, %a, %b, %b, %a, %c {scale = 0.5, causal = false} : (tensor<1x2x1x4xf32>, tensor<1x2x1x4xf32>, tensor<1x4x1x4xf32>, tensor<1x4x1x4xf32>, tensor<1x2x1x4xf32>, tensor<1x2x1xf32>) -> (tensor<1x2x1x4xf32>, tensor<1x4x1x4xf32>, tensor<1x4x1x4xf32>)
+      plan.yield %dq, %dk, %dv : tensor<1x2x1x4xf32>, tensor<1x4x1x4xf32>, tensor<1x4x1x4xf32>
+    }
+  }
+  plan.procedure @update update {}
+}
+}
