@@ -38,6 +38,11 @@ void llmc::buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &optio
   loss.scaled = options.scaled;
   pm.addPass(createAddLoss(loss));
 
+  // Gradients of what is looked up by the positions of tokens follow from the lookup.
+  OrderTokensOptions order;
+  order.ranks = options.ring;
+  pm.addPass(createOrderTokens(order));
+
   // One pair of values, the logits and their cotangent, now marks where to begin. Differentiation
   // comes before sharding, so that it sees one global tensor per parameter and no devices, and
   // after the folding of layers, so that the backward pass is folded too.
