@@ -27,6 +27,9 @@ enum class Schedule { GPipe, OneFOneB };
 // Selects what backward computes again in place of reading what forward kept. Auto: as little as
 // fits the memory limit.
 enum class Recompute { None, Selective, Full, Auto };
+// Selects how attention of a sequence that is cut over cp sees all keys: heads are exchanged for tokens
+// (Jacobs et al., 2023), or keys and values travel around a ring (Liu et al., 2023).
+enum class CpKind { Heads, Ring };
 enum class Optimizer { Sgd, AdamW };
 // Selects what counts as one parameter. Auto: an equal embedding and head are one; of vectors that
 // several nodes of a file use, each use is one. Off: head and embedding are two. Exact: as Auto,
@@ -46,6 +49,8 @@ constexpr const char *nameOf(Recompute recompute) {
          : recompute == Recompute::Auto ? "auto"
                                         : "selective";
 }
+
+constexpr const char *nameOf(CpKind kind) { return kind == CpKind::Ring ? "ring" : "heads"; }
 
 constexpr const char *nameOf(Tie tie) {
   return tie == Tie::Auto ? "auto" : tie == Tie::Off ? "off" : "exact";
@@ -86,6 +91,7 @@ struct CompileOptions : planfile::MeshSizes {
   // Cuts the sequence over the tensor-parallel ranks between products; without a value where these
   // divide it.
   std::optional<bool> sequenceParallel;
+  CpKind cpKind = CpKind::Ring; // how attention sees the tokens of other ranks
   Recompute recompute = Recompute::None;
   int64_t memoryLimit = 0; // most bytes of the arena of a rank; 0: any
   bool fuse = true; // joins ops into kernels

@@ -1,5 +1,6 @@
 // Phase 3 in pipeline order. The tactic expert will run before data, in a folder of its own.
 include "mlir/Pass/PassBase.td"
+include "passes/3-shard/MarkRings/MarkRings.td"
 include "passes/3-shard/RepeatKvHeads/RepeatKvHeads.td"
 include "passes/3-shard/AssignStages/AssignStages.td"
 include "passes/3-shard/ShardData/ShardData.td"

@@ -6,8 +6,11 @@
 namespace llmc {
 
 void buildShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) {
-  // The program is one global view, and no op belongs to the mesh yet. Where the mesh has more tp
-  // ranks than kv heads, heads are repeated while nothing is annotated.
+  // The program is one global view, and no op belongs to the mesh yet. Rings come first: their heads
+  // are not cut over cp, so that fewer are repeated.
+  if (options.ring)
+    pm.addPass(createMarkRings());
+  // Heads are repeated where the mesh has more tp ranks than kv heads, while nothing is annotated.
   pm.addPass(createRepeatKvHeads());
   // Stages come first of the tactics: they decide which ranks compute an op, the others how it is
   // cut there.
@@ -21,7 +24,7 @@ void buildShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) {
   pm.addPass(createShardData());
   pm.addPass(createShardTensor());
   // Heads that the tensor axes have cut are cut further, and tokens before the tensor axes cut these
-  // further, so that each all-to-all stays within the ranks of a context.
+  // further, so that each all-to-all stays within the ranks of a context; a ring takes tokens alone.
   pm.addPass(createShardContext());
   // Takes what the tensor axes have not used: between a row cut and the next column cut they may cut
   // the sequence.

@@ -9,6 +9,7 @@ namespace llmc {
 struct ShardOptions {
   int zero = 0; // stage of ZeRO
   bool sequenceParallel = false; // cuts the sequence over tp between products
+  bool ring = false;             // cuts the sequence over cp in attention, too, in place of its heads
 };
 
 // Builds phase 3, which annotates @micro and @update for the module's `parallel.mesh`.

@@ -1,6 +1,8 @@
 // Propagates the mesh axes of a tactic over a whole module, from its seeds to a fixpoint.
 #include "passes/3-shard/Propagation.h"
 
+#include "dialects/graph/Build.h"
+
 namespace llmc {
 using namespace mlir;
 using namespace parallel;
@@ -154,6 +156,10 @@ void AxisPropagation::assign(Value value, int64_t dim) {
 // whole.
 bool AxisPropagation::isExpressible(Operation *op, unsigned factor) const {
   const graph::ShardingRule &rule = ruleOf(op);
+  // Leaves the tokens of a ring to the ranks of a context: it goes along their axis alone.
+  if (graph::isRing(op) && !mesh.isOf(axis, planfile::AxisRole::Context) &&
+      llvm::is_contained(rule.operands[0][1], factor))
+    return false;
   auto lands = [&](Value value, const graph::TensorFactors &tensor) {
     for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
       if (tensor[d].size() > 1 && llvm::is_contained(tensor[d], factor) &&

@@ -41,6 +41,10 @@ void llmc::buildPartitionPipeline(mlir::OpPassManager &pm, const std::string &re
   cast.element = reduction;
   pm.addPass(createCastReductions(cast));
 
+  // Layers are still folded, and each rank's rows and keys are known: what attention costs which rank
+  // can be counted.
+  pm.addPass(createCountAttention());
+
   // The schedule relies on boundary values, residuals and holders without checking them.
   pm.addPass(createVerifyPartition());
 }

@@ -18,15 +18,20 @@ namespace {
 struct RepeatKvHeads : impl::RepeatKvHeadsBase<RepeatKvHeads> {
   void runOnOperation() override {
     MeshAttr mesh = getMesh(getOperation());
-    // Attention is cut by heads over both axes.
-    int64_t parts = mesh ? mesh.getSize(planfile::AxisRole::Tensor) * mesh.getSize(planfile::AxisRole::Context) : 1;
-    if (parts <= 1)
+    if (!mesh)
       return;
     SmallVector<Operation *> attentions;
+    bool anyRing = false;
     getOperation().walk([&](Operation *op) {
+      anyRing |= graph::isRing(op);
       if (isa<graph::AttentionOp, graph::AttentionGradOp>(op))
         attentions.push_back(op);
     });
+    // Attention is cut by heads over both axes, a ring over tp alone.
+    int64_t parts = mesh.getSize(planfile::AxisRole::Tensor) *
+                    (anyRing ? 1 : mesh.getSize(planfile::AxisRole::Context));
+    if (parts <= 1)
+      return;
     for (Operation *op : attentions) {
       unsigned q = isa<graph::AttentionGradOp>(op) ? 1 : 0; // then k and v
       int64_t heads = shapeOf(op->getOperand(q))[2], kvHeads = shapeOf(op->getOperand(q + 1))[2];

@@ -1,5 +1,6 @@
 // Implements tactic `context`: the sequence is cut at the inputs, whence the cut follows the rules of
-// the ops to everything that has tokens. Attention alone sees all tokens of a row, and is cut by heads.
+// the ops to everything that has tokens. Attention alone sees all tokens of a row, and is cut by heads
+// unless it is a ring.
 #include "passes/3-shard/Passes.h"
 
 #include "dialects/graph/Build.h"
@@ -36,9 +37,12 @@ struct ShardContext : impl::ShardContextBase<ShardContext> {
     if (parts == 1)
       return;
     AxisPropagation axis(module, mesh.getAxes(planfile::AxisRole::Context), {"context", /*mayCutStates=*/false});
-    SmallVector<Operation *> attentions;
+    SmallVector<Operation *> attentions; // that are cut by heads
+    bool anyRing = false;
     func.walk([&](Operation *op) {
-      if (isa<graph::AttentionOp, graph::AttentionGradOp>(op))
+      if (graph::isRing(op))
+        anyRing = true;
+      else if (isa<graph::AttentionOp, graph::AttentionGradOp>(op))
         attentions.push_back(op);
     });
     pinStates(func, axis);
@@ -46,8 +50,8 @@ struct ShardContext : impl::ShardContextBase<ShardContext> {
     for (Operation *op : attentions)
       axis.exclude(op);
     bool ok = succeeded(cutTokens(func, axis));
-    if (ok && attentions.empty()) {
-      func.emitError("no attention is found whose heads cp = ") << parts << " ranks could share; use cp = 1";
+    if (ok && attentions.empty() && !anyRing) {
+      func.emitError("no attention is found whose heads or tokens cp = ") << parts << " ranks could share; use cp = 1";
       ok = false;
     }
     for (Operation *op : attentions)

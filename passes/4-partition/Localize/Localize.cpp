@@ -1,6 +1,7 @@
 #include "dialects/graph/GraphAttrs.h"
 #include "passes/4-partition/Localize/Collectives.h"
 #include "dialects/graph/Build.h"
+#include "passes/4-partition/Localize/Ring.h"
 #include "passes/4-partition/Origin.h"
 #include "passes/4-partition/Passes.h"
 
@@ -63,6 +64,13 @@ static Attribute describedOrigin(ReshardOp reshard) {
   Attribute tensor = describeTensor(reshard.getType(), {}, reshard.getFrom(), reshard.getTo());
   fields.set("tensors", ArrayAttr::get(reshard.getContext(), tensor));
   return fields.getDictionary(reshard.getContext());
+}
+
+// Returns the axes over which the tokens of a ring are cut; none if `op` is no ring.
+static Axes ringAxes(Operation *op) {
+  if (!graph::isRing(op))
+    return {};
+  return getAxes(getRequired(op->getOpOperand(0)))[1];
 }
 
 FailureOr<RankedTensorType> Localizer::localType(Value value) {
@@ -154,6 +162,11 @@ LogicalResult Localizer::writeOp(Operation &op, OpBuilder &builder) {
     if (failed(type))
       return failure();
     types.push_back(*type);
+  }
+  if (Axes ring = ringAxes(&op); !ring.empty()) {
+    auto origin = makeOrigin(op.getResult(0), ring, "keys and values go around the ring of the tokens' ranks");
+    map.map(op.getResults(), writeRing(builder, &op, mapped(op.getOperands()), ring.front(), mesh, origin));
+    return success();
   }
   Operation *local = graph::cloneForTypes(builder, &op, mapped(op.getOperands()), types);
   if (Value offset = offsetFor(&op, builder))

@@ -6,7 +6,9 @@ def Localize : Pass<"llmc-localize", "::mlir::ModuleOp"> {
     Gives: local types everywhere; for a reshard, in this order:
       unreduced -> cut: `reduce_scatter`; unreduced -> replicated: `all_reduce`;
       cut -> not: `all_gather`; not -> cut: `all_slice`, each with the reshard's
-      origin. An op whose indexed dimension is cut gets an `axis_offset`.
+      origin. An attention whose tokens are cut over an axis becomes blocks of it, one for each
+      rank of the axis, with a `shift` of keys and values before each block but the first, and of
+      their cotangents, in float32, backward. An op whose indexed dimension is cut gets an `axis_offset`.
       Arguments and results keep `parallel.sharding`; ops lose their annotations.
     Keeps: states, which stay global.
     Errors: L1 a cut divides its dimension.

@@ -102,6 +102,11 @@ void PlanWriter::writeOptions() {
     return chosen.empty() ? standard.str() : chosen;
   };
   program.sequence_parallel = choice("sequence_parallel", "off");
+  program.cp_kind = text(options, "cp_kind");
+  double microBatches = double(number(options, "micro_batches", 1));
+  if (auto flops = module->getAttrOfType<ArrayAttr>("plan.attention_flops"))
+    for (FloatAttr of : flops.getAsRange<FloatAttr>())
+      program.attention_flops.push_back(of.getValueAsDouble() * microBatches);
   program.recompute = choice("recompute", "none");
   program.dropout = text(options, "dropout_rates");
   program.memory_limit = number(options, "memory_limit", 0);

@@ -10,7 +10,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "cp"=3, "tp"=
 // -----
 
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "cp"=2, "tp"=1]>} {
-  // expected-error @+1 {{no attention is found whose heads cp = 2 ranks could share; use cp = 1}}
+  // expected-error @+1 {{no attention is found whose heads or tokens cp = 2 ranks could share; use cp = 1}}
   func.func @micro(%ids: tensor<2x4xi64> {graph.input = "ids"}) -> (tensor<2x4xi64> {graph.output = "y"}) {
     return %ids : tensor<2x4xi64>
   }

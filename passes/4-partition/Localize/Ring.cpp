@@ -1,0 +1,151 @@
+// Unrolls the hops of a ring. Keys and values of the next hop are on their way while a rank attends to
+// those of this one, and their cotangents follow them in float32 until they are home.
+#include "passes/4-partition/Localize/Ring.h"
+
+#include "dialects/graph/Build.h"
+#include "dialects/parallel/Parallel.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::parallel;
+using graph::AttentionGradOp;
+using graph::AttentionOp;
+using graph::Build;
+
+namespace {
+
+class Ring {
+public:
+  Ring(OpBuilder &builder, Operation *op, ValueRange operands, StringAttr axis, MeshAttr mesh, Attribute origin)
+      : b(builder, op->getLoc()), op(op), held(operands), axis(axis), origin(origin),
+        ranks(mesh.getSize(axis.getValue())) {}
+
+  SmallVector<Value> forward(AttentionOp attention) {
+    findTravellers(1, 3, attention);
+    Value o, lse;
+    for (int64_t hop = 0; hop < ranks; ++hop) {
+      SmallVector<Value> next = hop + 1 < ranks ? shifted(travelling) : SmallVector<Value>();
+      SmallVector<Value> part = attend({held[0].getType(), typeLike(held[0], attention.getLse())});
+      Value block = b.cast(part[0], b.builder.getF32Type());
+      std::tie(o, lse) = hop == 0 ? std::pair(block, part[1]) : merge({o, lse}, {block, part[1]});
+      travelling = next;
+    }
+    return {b.cast(o, graph::elementOf(attention.getO())), lse};
+  }
+
+  SmallVector<Value> backward(AttentionGradOp grad) {
+    findTravellers(2, 6, grad);
+    SmallVector<Value> home, away; // cotangents of k and v: of the own keys, and of those that are here
+    Value dq;
+    for (int64_t hop = 0; hop < ranks; ++hop) {
+      SmallVector<Value> next = hop + 1 < ranks ? shifted(travelling) : SmallVector<Value>();
+      if (hop > 1)
+        away = shifted(away);
+      SmallVector<Value> part;
+      for (Value result : attend({held[1].getType(), held[2].getType(), held[3].getType()}))
+        part.push_back(b.cast(result, b.builder.getF32Type()));
+      dq = hop == 0 ? part[0] : b.add(dq, part[0]);
+      if (hop == 0)
+        home = {part[1], part[2]};
+      else if (hop == 1)
+        away = {part[1], part[2]};
+      else
+        away = {b.add(away[0], part[1]), b.add(away[1], part[2])};
+      travelling = next;
+    }
+    away = shifted(away); // home
+    auto like = [&](Value value, Value primal) { return b.cast(value, graph::elementOf(primal)); };
+    return {like(dq, held[1]), like(b.add(home[0], away[0]), held[2]), like(b.add(home[1], away[1]), held[3])};
+  }
+
+private:
+  // Records which operands belong to keys: k and v, from operand `k` on, and of those from `further` on
+  // the mask, if it differs between keys, and the places of keys.
+  template <typename Op> void findTravellers(unsigned k, unsigned further, Op ring) {
+    travellers = {k, k + 1};
+    if (ring.hasMask() && graph::shapeOf(ring.getMask())[3] > 1)
+      travellers.push_back(further);
+    further += ring.hasMask();
+    if (!ring.getPositions().empty())
+      travellers.push_back(further + 1);
+    further += ring.getPositions().size();
+    if (!ring.getDraws().empty())
+      travellers.push_back(further + 4);
+    for (unsigned i : travellers)
+      travelling.push_back(held[i]);
+  }
+
+  // Sends values to the next rank and returns those of the rank before; equal values travel once.
+  SmallVector<Value> shifted(ArrayRef<Value> values) {
+    llvm::SmallDenseMap<Value, Value> moved;
+    SmallVector<Value> result;
+    for (Value value : values) {
+      Value &to = moved[value];
+      if (!to) {
+        auto shift = ShiftOp::create(b.builder, b.loc, value.getType(), value,
+                                     b.builder.getArrayAttr(ArrayRef<Attribute>{axis}), 1);
+        if (origin)
+          shift->setAttr(kOrigin, origin);
+        to = shift;
+      }
+      result.push_back(to);
+    }
+    return result;
+  }
+
+  // Attends to the keys that are here.
+  SmallVector<Value> attend(TypeRange types) {
+    SmallVector<Value> operands(held);
+    for (auto [i, value] : llvm::zip(travellers, travelling))
+      operands[i] = value;
+    Operation *part = graph::cloneForTypes(b.builder, op, operands, SmallVector<Type>(types));
+    for (NamedAttribute attribute : llvm::to_vector(part->getDiscardableAttrs()))
+      part->removeDiscardableAttr(attribute.getName());
+    part->removeAttr("ring");
+    return SmallVector<Value>(part->getResults());
+  }
+
+  // Returns the type of the log-sum-exp of the rows of `q`.
+  static Type typeLike(Value q, Value lse) {
+    return RankedTensorType::get(graph::shapeOf(q).drop_back(), graph::elementOf(lse));
+  }
+
+  // Joins the results of the same rows over two sets of keys: softmax's sum is that of both, to which each
+  // result counts by its share.
+  using Part = std::pair<Value, Value>; // o, lse
+  Part merge(Part x, Part y) {
+    Value most = graph::MaximumOp::create(b.builder, b.loc, x.second.getType(), x.second, y.second);
+    Value nothing = b.constantLike(-std::numeric_limits<double>::infinity(), most);
+    Value isNothing = b.compare(most, nothing, graph::Predicate::eq);
+    // Shifts a row that sees no key so far by 0: its powers are zeros by any shift.
+    Value shift = b.select(isNothing, b.constantLike(0, most), most);
+    Value left = b.exp(b.sub(x.second, shift)), right = b.exp(b.sub(y.second, shift));
+    Value sum = b.select(isNothing, b.constantLike(1, most), b.add(left, right));
+    Value logSum = graph::LogOp::create(b.builder, b.loc, sum.getType(), sum);
+    auto share = [&](Value o, Value power) {
+      SmallVector<int64_t> shape(graph::shapeOf(power));
+      shape.push_back(1);
+      return b.mul(o, b.broadcast(b.reshape(b.div(power, sum), shape), graph::shapeOf(o)));
+    };
+    return {b.add(share(x.first, left), share(y.first, right)), b.select(isNothing, nothing, b.add(shift, logSum))};
+  }
+
+  Build b;
+  Operation *op;
+  SmallVector<Value> held;
+  StringAttr axis;
+  Attribute origin;
+  int64_t ranks;
+  SmallVector<unsigned> travellers; // operands
+  SmallVector<Value> travelling;    // what stands for them at this hop
+};
+
+} // namespace
+
+SmallVector<Value> llmc::writeRing(OpBuilder &builder, Operation *op, ValueRange operands, StringAttr axis,
+                                   MeshAttr mesh, Attribute origin) {
+  Ring ring(builder, op, operands, axis, mesh, origin);
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return ring.forward(attention);
+  return ring.backward(cast<AttentionGradOp>(op));
+}
