@@ -136,6 +136,12 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
       return module.emitError("plan.options has sequence_parallel on or off, got ") << stored;
     options.sequenceParallel = value.getValue() == "on";
   }
+  if (auto kind = stored.get("cp_kind")) {
+    auto value = dyn_cast<StringAttr>(kind);
+    if (!value || !llvm::is_contained({"heads", "ring"}, value.getValue()))
+      return module.emitError("plan.options has cp_kind heads or ring, got ") << stored;
+    options.cpKind = value.getValue() == "ring" ? CpKind::Ring : CpKind::Heads;
+  }
   if (auto recompute = stored.get("recompute")) {
     auto value = dyn_cast<StringAttr>(recompute);
     for (Recompute one : {Recompute::None, Recompute::Selective, Recompute::Full, Recompute::Auto})
@@ -307,6 +313,8 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
   };
   if (written.sequenceParallel)
     compare("--sequence-parallel", cuts(asked.sequenceParallel), cuts({}));
+  if (written.cp > 1)
+    compare("--cp-kind", nameOf(asked.cpKind), nameOf(written.cpKind));
   compare("--recompute", nameOf(asked.recompute), nameOf(written.recompute));
   auto dropoutOf = [](const CompileOptions &o) {
     return o.configDropout ? "config" : support::text(o.dropout.value_or(0));

@@ -242,6 +242,8 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
     entries.push_back(entry("zero", b.getI64IntegerAttr(zero)));
   if (options.tp > 1)
     entries.push_back(entry("sequence_parallel", name(options.cutsSequence(tokens) ? "on" : "off")));
+  if (options.cp > 1)
+    entries.push_back(entry("cp_kind", name(nameOf(options.cpKind))));
   if (options.recompute != Recompute::None)
     entries.push_back(entry("recompute", name(nameOf(options.recompute))));
   if (options.dropout || options.configDropout)
@@ -297,11 +299,13 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
                               elementType(options.precision.value_or(Precision::Fp32)),
                               elementType(options.gradDtype), options.scalesLoss(),
                               options.skipsNonfinite(),
-                              dropoutRates(module, options).value_or(DropoutRates())});
+                              dropoutRates(module, options).value_or(DropoutRates()),
+                              options.cpKind == CpKind::Ring ? options.cp : 1});
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.
-    buildShardPipeline(pm, {options.zeroStage(), options.cutsSequence(tokensOf(module))});
+    buildShardPipeline(pm, {options.zeroStage(), options.cutsSequence(tokensOf(module)),
+                          options.cp > 1 && options.cpKind == CpKind::Ring});
     break;
   case Phase::Partition:
     // At this one boundary global types become local and collectives appear.

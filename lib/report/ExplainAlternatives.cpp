@@ -192,7 +192,11 @@ json contextAlternatives(const PlanIndex &book, const Traffic &t) {
   if (t.kind == "all_to_all")
     list.push_back({{"name", "ring"},
                     {"text", "keys and values travel from rank to rank while attention works on those that are there "
-                             "(--cp-kind ring): not built"}});
+                             "(--cp-kind ring)"}});
+  if (t.kind == "shift")
+    list.push_back({{"name", "heads"},
+                    {"text", "each rank gets all tokens of its heads by an exchange before attention, and gives them "
+                             "back behind it (--cp-kind heads), if there are as many heads"}});
   return list;
 }
 

@@ -30,6 +30,10 @@ std::string partitionOf(const PlanIndex &book, const Traffic &t) {
   if (t.isSend)
     return text("split-stages cut the step between stages ", std::min(t.stage, t.toStage), " and ",
                 std::max(t.stage, t.toStage), "; what one side makes and the other needs crosses in one message");
+  if (t.kind == "shift")
+    return text("the tokens of a row are cut over ", book.axesText(t.axes),
+                "; localize wrote attention as a block for each rank, and what belongs to the keys of the next "
+                "block travels while one is computed");
   if (isFlat(t, origin))
     return text("shard-state shares out the states of these tensors over ", book.axesText(t.axes),
                 "; flatten-states laid them side by side, ", groupDigits(elementsOf(origin.tensors[0]->shape)),

@@ -313,6 +313,8 @@ json inspectJson(const ProgramT &program, uint64_t fileBytes) {
           {"micro_batches", microBatches(program)},
           {"schedule", program.mode == Mode::Infer ? "none" : program.schedule},
           {"sequence_parallel", program.sequence_parallel},
+          {"cp_kind", program.cp_kind.empty() ? "none" : program.cp_kind},
+          {"attention_flops", program.attention_flops},
           {"recompute", program.recompute},
           {"dropout", program.dropout.empty() ? "0" : program.dropout},
           {"memory_limit", program.memory_limit},

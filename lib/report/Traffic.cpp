@@ -97,8 +97,9 @@ std::vector<Traffic> listTraffic(const ProgramT &program) {
       t.axes = collective->axes;
       t.bytes = payloadBytes(*program.mesh, *collective);
     } else if (const SendT *send = inst.body.AsSend()) {
-      t.isSend = true;
-      t.kind = "send";
+      // A message around a ring stays in its stage: all ranks of a group have a part in it.
+      t.isSend = send->axis == program.stage_axis;
+      t.kind = t.isSend ? "send" : "shift";
       t.axes = {send->axis};
       t.toStage = static_cast<uint32_t>(peerStage(program, site.stage, *messageOf(inst)));
       t.chunk = chunkOf(program, site, inst);
@@ -108,7 +109,8 @@ std::vector<Traffic> listTraffic(const ProgramT &program) {
       return;
     }
     const OriginT &origin = *program.origins[inst.origin];
-    int kind = t.isSend ? -1 : static_cast<int>(inst.body.AsCollective()->kind);
+    const CollectiveT *collective = inst.body.AsCollective();
+    int kind = collective ? static_cast<int>(collective->kind) : t.isSend ? -1 : -2;
     Key key{kind,      t.axes,       t.stage,      t.toStage, t.chunk, int(t.phase), t.bytes,
             origin.op, origin.nodes, origin.tactic, t.isSend ? "" : origin.rule};
     auto [it, isNew] = known.try_emplace(key, list.size());

@@ -172,7 +172,7 @@ Status runtime::writeCounts(const std::string &path, const Executor &executor, u
       for (const auto &part : s->parts)
         bytes += part->size;
       sends.push_back({{"from_stage", count.stage},
-                       {"to_stage", int64_t(count.stage) + s->delta},
+                       {"to_stage", int64_t(count.stage) + (s->axis == program.stage_axis ? s->delta : 0)},
                        {"bytes", bytes},
                        {"per_step", each}});
     }

@@ -123,6 +123,7 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
                 : "")
         << "\n";
   out << "choices     " << builtChoices() << ", sequence-parallel " << sequenceNote(program, options)
+      << (options.cp > 1 ? text(", cp-kind ", nameOf(options.cpKind)) : "")
       << ", recompute " << nameOf(options.recompute)
       << ", dropout " << (program.dropout.empty() ? "0" : program.dropout)
       << (options.memoryLimit ? text(", memory-limit ", options.memoryLimit) : "") << ", fusion "

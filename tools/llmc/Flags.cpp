@@ -147,6 +147,10 @@ Entries choiceFlags() {
         {.standard = "on where tp divides the tokens; --infer: off", .values = {"on", "off"},
          .later = {"auto"}}},
        choose(of(&CompileOptions::sequenceParallel), std::vector<std::optional<bool>>{true, false})},
+      {{"--cp-kind", kChoice, nullptr,
+        "how attention sees the tokens of other cp ranks: keys and\nvalues go around a ring, or heads are exchanged for tokens",
+        {.standard = "ring", .values = {"ring", "heads"}}},
+       choose(of(&CompileOptions::cpKind), std::vector{CpKind::Ring, CpKind::Heads})},
       {{"--recompute", kChoice, nullptr,
         "what backward computes again in place of keeping it; selective:\n"
         "elementwise ops and norms; full: all of a layer from its input;\n"
@@ -184,7 +188,6 @@ Entries choiceFlags() {
 Entries laterFlags() {
   Entries flags = {
       later("--target", "cpu", {"cuda"}),
-      later("--cp-kind", "heads", {"ring"}),
       axis("--ep", nullptr, "1"),
       axis("--etp", nullptr, "1"),
       later("--virtual-stages", "1", {"2", "3", "4", "auto"}),
