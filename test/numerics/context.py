@@ -10,37 +10,15 @@ import os
 
 import numpy as np
 
-from harness import (DATA, LLMC, Suite, below, call, compile_model, gradient_errors, inputs, inspect, loss_error,
-                     read_oracle, require, train)
+from context_checks import SEQ, build, config, inference, oracle, verified
+from harness import DATA, LLMC, Suite, call, compile_model, inspect, require, train
 
-LOSS_LIMIT, GRADIENT_LIMIT = 1e-6, 2e-5
-SEQ = 16
-
-
-def config(model):
-    return os.path.join(DATA, model, "config.json")
-
-
-def oracle(folder, model, mesh, *flags):
-    data, program = os.path.join(DATA, model), os.path.join(folder, "program")
-    tokens = np.load(os.path.join(data, "input_ids.npy"))
-    compile_model(config(model), program, "--mesh", mesh, "--global-batch", len(tokens), "--seq", tokens.shape[1], *flags)
-    dump = train(program, folder, *inputs(data), "--steps", 1)
-    loss, gradients = read_oracle(data)
-    got = {name: dump["grad:" + name] for name in gradients}
-    worst, name = max((e, n) for n, e in gradient_errors(got, gradients).items())
-    return ", ".join([below(loss_error(dump["loss"][0], loss), LOSS_LIMIT, "loss"),
-                      below(worst, GRADIENT_LIMIT, f"worst gradient ({name})")])
-
-
-def build(folder, model, mesh, *flags, name="program", check=True):
-    program = os.path.join(folder, name)
-    done = compile_model(config(model), program, "--mesh", mesh, "--seq", SEQ, *flags, check=check)
-    return program, done
+HEADS = ("--cp-kind", "heads")
 
 
 def exchanged(folder, model, cp, tp, rows, heads, kv_heads, dim, *flags):
-    program, _ = build(folder, model, f"dp=1,tp={tp}", "--cp", cp, "--micro-batch", rows, "--global-batch", 2 * rows, *flags)
+    program, _ = build(folder, model, f"dp=1,tp={tp}", "--cp", cp, "--micro-batch", rows, "--global-batch", 2 * rows,
+                       *HEADS, *flags)
     plan = inspect(program)
     total, layers, m = collections.Counter(), plan["model"]["layers"], plan["micro_batches"]
     for c in plan["collectives"]:
@@ -60,40 +38,19 @@ def exchanged(folder, model, cp, tp, rows, heads, kv_heads, dim, *flags):
     return f"{expected:,} bytes each way"
 
 
-def verified(folder, model, mesh, cp, *flags):
-    seq = flags if "--seq" in flags else ("--seq", SEQ, *flags)
-    done = call([LLMC, "verify", config(model), "--mesh", mesh, "--cp", cp, "--json", *seq], check=False)
-    require(done.returncode == 0, done.stderr[-1000:] + done.stdout[-1500:])
-    report = json.loads(done.stdout)
-    return f"{report['ranks']} ranks, {len(report['checks'])} checks"
-
-
 def smaller(folder):
     """What a rank keeps falls as the number of ranks grows, where no key head has to be repeated."""
     kept = {}
     for cp in (1, 2, 4):
-        program, _ = build(folder, "gpt2", "1", "--cp", cp)
+        program, _ = build(folder, "gpt2", "1", "--cp", cp, *HEADS)
         kept[cp] = inspect(program)["memory"][0]["activations"]
     for cp in (2, 4):
         require(abs(kept[cp] * cp / kept[1] - 1) <= 0.1, f"activations {kept}")
     return ", ".join(f"cp {cp}: {size:,} bytes" for cp, size in kept.items())
 
 
-def inference(folder, model, *flags):
-    """Outputs come back in the user's order."""
-    outputs, ids = [], np.random.default_rng(3).integers(0, 60, (2, SEQ))
-    np.save(os.path.join(folder, "ids.npy"), ids)
-    for name, choice in (("one", ()), ("many", ("--cp", 4, *flags))):
-        program, place = os.path.join(folder, name), os.path.join(folder, name + ".out")
-        compile_model(config(model), program, "--infer", "--dim", f"batch=2,sequence={SEQ}", *choice)
-        call([program, "--input", "input_ids=" + os.path.join(folder, "ids.npy"), "--output", place])
-        outputs.append(np.load(os.path.join(place, "logits.npy")))
-    error = float(np.max(np.abs(outputs[0] - outputs[1])) / np.max(np.abs(outputs[0])))
-    return below(error, 1e-5, "logits")
-
-
 def explained(folder):
-    program, done = build(folder, "gpt2", "1", "--cp", 2)
+    program, done = build(folder, "gpt2", "1", "--cp", 2, *HEADS)
     require("x cp 2 = 2 ranks" in done.stdout and "cp-kind heads" in done.stdout, done.stdout)
     calls = json.loads(call([LLMC, "explain", program, "--json"]).stdout)["collectives"]
     name = next(c["name"] for c in calls if c["kind"] == "all_to_all")
@@ -107,10 +64,9 @@ def refused(folder):
             ("gpt2", ["--cp", 3], ["16 tokens in a row, which cp = 3 ranks cannot share", "15 and 18"]),
             ("llama", ["--cp", 8], ["has 4 heads, which cp = 8 times tp = 1 ranks cannot share", "valid sizes of cp are 1 2 4"]),
             ("llama", ["--cp", 4, "--tp", 2], ["cp = 4 times tp = 2"]),
-            ("gpt2", ["--cp", 2, "--cp-kind", "ring"], ["ring", "not built yet"]),
             ("gpt2/dynamo.onnx", ["--cp", 2, "--raise", "off"], ["no attention is found", "use cp = 1"])]:
         path = os.path.join(DATA, model) if ".onnx" in model else config(model)
-        done = compile_model(path, os.path.join(folder, "p"), "--seq", SEQ, *flags, check=False)
+        done = compile_model(path, os.path.join(folder, "p"), "--seq", SEQ, *HEADS, *flags, check=False)
         require(done.returncode == 1 and all(word in done.stderr for word in words), f"{flags}: {done.stderr}")
 
 
@@ -118,19 +74,19 @@ suite = Suite("context")
 for model in ["gpt2", "llama", "gemma2", "bert", "qwen3"]:
     for mesh, flags in [("1", ("--cp", 2)), ("1", ("--cp", 4)), ("1x1x2", ("--cp", 2)), ("1x2x1", ("--cp", 2)),
                         ("2x1x1", ("--cp", 2, "--zero", 3))]:
-        suite.run(f"{model} on {mesh} " + " ".join(map(str, flags)), oracle, model, mesh, *flags)
+        suite.run(f"{model} on {mesh} " + " ".join(map(str, flags)), oracle, model, mesh, *flags, *HEADS)
 suite.run("exchanges, gpt2 with cp 2", exchanged, "gpt2", 2, 1, 1, 8, 8, 8)
 suite.run("exchanges, llama with cp 2, tp 2, 2 rows", exchanged, "llama", 2, 2, 2, 4, 4, 8)
 suite.run("exchanges, llama with cp 2, selective", exchanged, "llama", 2, 1, 1, 4, 2, 8, "--recompute", "selective")
-suite.run("verified, llama on 1x2x2 with cp 2, bf16", verified, "llama", "1x2x2", 2, "--precision", "bf16")
-suite.run("verified, gemma2 on 2x1x1 with cp 2, full", verified, "gemma2", "2x1x1", 2, "--recompute", "full")
-suite.run("verified by a smaller model, llama on 1x1x2 with cp 2", verified, "llama", "1x1x2", 2, "--twin", "on")
+suite.run("verified, llama on 1x2x2 with cp 2, bf16", verified, "llama", "1x2x2", 2, "--precision", "bf16", *HEADS)
+suite.run("verified, gemma2 on 2x1x1 with cp 2, full", verified, "gemma2", "2x1x1", 2, "--recompute", "full", *HEADS)
+suite.run("verified by a smaller model, llama on 1x1x2 with cp 2", verified, "llama", "1x1x2", 2, "--twin", "on", *HEADS)
 with open(config("gpt2")) as f:  # A row may use all positions of its table.
     positions = json.load(f)["n_positions"]
-suite.run("verified, gpt2 with cp 2 and all its positions", verified, "gpt2", "1", 2, "--seq", positions)
+suite.run("verified, gpt2 with cp 2 and all its positions", verified, "gpt2", "1", 2, "--seq", positions, *HEADS)
 suite.run("what a rank keeps", smaller)
 for model in ["gpt2", "qwen3"]:
-    suite.run(f"inference, {model}", inference, model)
+    suite.run(f"inference, {model}", inference, model, *HEADS)
 suite.run("explain says why", explained)
 suite.run("refusals", refused)
 suite.finish()

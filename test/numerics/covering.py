@@ -22,6 +22,7 @@ CHOICES = {
     "pp": [1, 2],
     "tp": [1, 2, 4],
     "cp": [1, 2],
+    "cp-kind": ["ring", "heads"],
     "zero": [0, 1, 2, 3],
     "sequence-parallel": ["on", "off"],
     "recompute": ["none", "selective", "full", "auto"],

@@ -280,7 +280,7 @@ suite.run("external data missing", external_missing)
 suite.run("unknown ops, all at once", unknown_ops)
 suite.run("output not writable", lambda folder: refused(
     compile_model(CONFIG, os.path.join(folder, "none", "out"), check=False), 1, "none"))
-for flags in [["--zero", "auto"], ["--precision", "fp8"], ["--sequence-parallel", "auto"], ["--cp-kind", "ring"], ["--ep", "2"],
+for flags in [["--zero", "auto"], ["--precision", "fp8"], ["--sequence-parallel", "auto"], ["--ep", "2"],
               ["--etp", "2"],
               ["--virtual-stages", "2"],
               ["--schedule", "interleaved"], ["--schedule", "zero-bubble"], ["--target", "cuda"],

@@ -14,7 +14,7 @@ namespace llmc::catalogue {
 struct Fault {
   const char *name;
   const char *model;    // "gpt2" or "llama": small configs; "tiny": an ONNX file with weights
-  const char *mesh;     // dp x pp x tp
+  const char *mesh;     // dp x pp x tp (x cp)
   Phase phase;          // after which the edit is made, in every compilation
   // Identifies the check that must find the fault by the beginning of its name; or "refused",
   // "below", or "oracle" if only a comparison with the model's own file finds it.
@@ -34,6 +34,7 @@ std::vector<Fault> optimizerFaults();
 std::vector<Fault> shardFaults();
 std::vector<Fault> partitionFaults();
 std::vector<Fault> sequenceFaults(); // shared sequences, and what runs again
+std::vector<Fault> ringFaults();
 std::vector<Fault> scheduleFaults();
 std::vector<Fault> kernelFaults();
 std::vector<Fault> typeFaults();

@@ -27,7 +27,7 @@ std::vector<Fault> chosen(const std::string &text, size_t every) {
   size_t number = 0;
   for (auto part : {catalogue::importFaults, catalogue::raiseFaults, catalogue::trainFaults,
                     catalogue::optimizerFaults, catalogue::shardFaults, catalogue::partitionFaults,
-                    catalogue::sequenceFaults, catalogue::scheduleFaults, catalogue::kernelFaults, catalogue::typeFaults})
+                    catalogue::sequenceFaults, catalogue::ringFaults, catalogue::scheduleFaults, catalogue::kernelFaults, catalogue::typeFaults})
     for (Fault &fault : part())
       if ((std::string(toString(fault.phase)) + ": " + fault.name).find(text) != std::string::npos &&
           number++ % every == 0)
@@ -85,8 +85,8 @@ public:
     compile.model = folder + "/" + fault.model + ".json";
     if (!std::filesystem::exists(compile.model))
       compile.model = folder + "/" + fault.model + ".onnx";
-    std::sscanf(fault.mesh, "%ldx%ldx%ld", &compile.dp, &compile.pp, &compile.tp);
-    compile.sequence = 4;
+    std::sscanf(fault.mesh, "%ldx%ldx%ldx%ld", &compile.dp, &compile.pp, &compile.tp, &compile.cp);
+    compile.sequence = std::max<int64_t>(4, 2 * compile.cp);
     compile.globalBatch = 2 * compile.dp * compile.pp;
     if (fault.precision) {
       compile.precision = precision == "bf16" ? Precision::Bf16 : Precision::Fp16;
