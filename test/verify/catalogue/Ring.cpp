@@ -23,8 +23,8 @@ std::vector<Fault> ringFaults() {
   const char *all = "fp64:partition", *two = "1x1x1x2", *four = "1x1x1x4", *shift = "parallel.shift";
   auto in = [](const char *function, const char *op, unsigned n) { return Where{function, op, n}; };
   return {
-      {"labels keep the order of the row", "gpt2", two, Phase::Train, "fp64:train", keepOrderOf("labels")},
-      {"tokens keep the order of the row", "llama", two, Phase::Train, "fp64:train", keepOrderOf("input_ids")},
+      {"labels keep the order of the row", "gpt2", two, Phase::Train, all, keepOrderOf("labels")},
+      {"tokens keep the order of the row", "llama", two, Phase::Train, all, keepOrderOf("input_ids")},
       {"a hop of keys goes too far", "gpt2", four, at, all,
        setAttribute(in("forward_0", shift, 0), "distance", "2 : i64")},
       {"a hop of values is left out", "llama", two, at, all, leaveOut(in("forward_0", shift, 1), 0, 0)},
