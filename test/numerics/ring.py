@@ -45,13 +45,18 @@ def counted(folder, model, cp, tp, rows, kv_heads, dim, *flags, size=4, causal=T
 
 def balance(folder):
     """Attention of causal rows costs all ranks as much; in an inference, whose rows keep their order, it does not."""
-    found = {}
-    for name, flags in (("train", ("--seq", 64)), ("infer", ("--infer", "--dim", "batch=1,sequence=64"))):
+    found, total = {}, {}
+    for name, flags in (("train", ("--seq", 64, "--global-batch", 16)), ("infer", ("--infer", "--dim", "batch=1,sequence=64"))):
         out = os.path.join(folder, name)
         compile_model(config("llama"), out, "--cp", 4, *RING, *flags)
         flops = inspect(out)["attention_flops"]
         require(len(flops) == 4, f"{flops}")
+        total[name] = sum(flops)
         found[name] = max(flops) * 4 / sum(flops)
+    whole = os.path.join(folder, "whole")
+    compile_model(config("llama"), whole, "--seq", 64, "--global-batch", 16)
+    one, = inspect(whole)["attention_flops"]
+    require(total["train"] == one, f"{total['train']} FLOPs of all ranks, {one} of one")
     require(found["train"] <= 1.02 and 1.6 <= found["infer"] <= 1.75, f"largest by mean {found}")
     return ", ".join(f"{name} {ratio:.3f}" for name, ratio in found.items())
 

@@ -16,8 +16,8 @@ def Differentiate : Pass<"llmc-differentiate", "::mlir::ModuleOp"> {
       reads, and a second repeat in reverse order; accumulators of
       stacked parameters are updated inside it, one slice an iteration.
     Keeps: forward ops and their order. Reshapes and constants that a gradient
-      reads are rematerialized rather than kept, and so are low values in f32:
-      they are kept low.
+      reads are rematerialized rather than kept, and so are places, which follow
+      from indices alone, and low values in f32: they are kept low.
     Errors: an op without gradient between a parameter and a primal. A
       parameter that no primal depends on is a warning.
     Example: test/passes/2-train/differentiate.mlir

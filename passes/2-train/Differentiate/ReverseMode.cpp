@@ -163,11 +163,19 @@ static bool isWidened(Operation *op) {
          bits(cast.getOperand()) < bits(cast.getResult());
 }
 
-// Returns whether an op does no work, so that repeating it costs less than keeping its result.
+// Returns whether an op computes places: integers that follow from indices and constants alone.
+static bool isPlace(Operation *op) {
+  auto isInteger = [](Value value) { return elementOf(value).isInteger(64); };
+  return op && isa<GraphOpInterface>(op) && op->getNumRegions() == 0 && llvm::all_of(op->getResults(), isInteger) &&
+         llvm::all_of(op->getOperands(), [](Value operand) { return isPlace(operand.getDefiningOp()); });
+}
+
+// Returns whether an op does no work, or as good as none, so that repeating it costs less than keeping
+// its result.
 static bool isCheap(Operation *op) {
   auto graphOp = dyn_cast<GraphOpInterface>(op);
   return graphOp && op->getNumRegions() == 0 &&
-         (op->getNumOperands() == 0 || graphOp.getEmitClass() == EmitClass::Alias || isWidened(op));
+         (op->getNumOperands() == 0 || graphOp.getEmitClass() == EmitClass::Alias || isWidened(op) || isPlace(op));
 }
 
 void ReverseMode::rematerializeCheapValues(Block &forward, Block &backward) {
