@@ -5,6 +5,7 @@ layer and micro-batch a rank sends, forward and backward, 2 X e bytes and the po
 each of cp - 1 hops, and backward 2 X 4 bytes of cotangents on as many (Liu et al., 2023).
 """
 import collections
+import functools
 import json
 import os
 
@@ -16,8 +17,8 @@ from harness import Suite, compile_model, inspect, require, train
 RING = ("--cp-kind", "ring")
 
 
-def counted(folder, model, cp, tp, rows, kv_heads, dim, *flags, size=4, causal=True):
-    """Messages in plan and executor."""
+def counted(folder, model, cp, tp, rows, kv_heads, dim, *flags, size=4, causal=True, places=1):
+    """Messages in plan and executor; positions of keys go around `places` times in backward."""
     program, _ = build(folder, model, f"dp=1,tp={tp}", "--cp", cp, "--micro-batch", rows, "--global-batch", 2 * rows,
                        *RING, *flags)
     plan = inspect(program)
@@ -29,8 +30,9 @@ def counted(folder, model, cp, tp, rows, kv_heads, dim, *flags, size=4, causal=T
             sent[c["phase"]] += c["bytes"] * c["per_step"]
             calls[c["phase"]] += c["per_step"]
     part = rows * SEQ // cp * max(kv_heads // tp, 1) * dim
-    hop = 2 * part * size + (8 * SEQ // cp if causal else 0)
-    expected = {"forward": (cp - 1) * hop, "backward": (cp - 1) * (hop + 2 * part * 4)}
+    keys, positions = 2 * part * size, 8 * SEQ // cp if causal else 0
+    expected = {"forward": (cp - 1) * (keys + positions),
+                "backward": (cp - 1) * (keys + places * positions + 2 * part * 4)}
     expected = {phase: bytes * layers * m for phase, bytes in expected.items()}
     require(sent == expected, f"{dict(sent)}, expected {expected}")
     require(calls["forward"] == (cp - 1) * layers * m, f"{calls['forward']} messages forward")
@@ -68,8 +70,9 @@ for model in ["gpt2", "llama", "gemma2", "bert", "qwen3"]:
         suite.run(f"{model} on {mesh} " + " ".join(map(str, flags)), oracle, model, mesh, *flags, *RING)
 suite.run("messages, gpt2 with cp 2", counted, "gpt2", 2, 1, 1, 8, 8)
 suite.run("messages, llama with cp 4, 2 rows", counted, "llama", 4, 1, 2, 2, 8)
-# The forward that runs again meets the keys that go around for the backward.
-suite.run("messages, llama with cp 2, tp 2, full", counted, "llama", 2, 2, 1, 2, 8, "--recompute", "full")
+# The forward that runs again meets the keys that go around for the backward, but computes its own positions.
+suite.run("messages, llama with cp 2, tp 2, full", functools.partial(counted, places=2), "llama", 2, 2, 1, 2, 8,
+          "--recompute", "full")
 suite.run("verified, llama with cp 3 on 1x2x1", verified, "llama", "1x2x1", 3, "--seq", 24, *RING)
 suite.run("verified, llama on 1x2x2 with cp 2, bf16", verified, "llama", "1x2x2", 2, "--precision", "bf16", *RING)
 suite.run("verified, gemma2 on 2x1x1 with cp 2, full", verified, "gemma2", "2x1x1", 2, "--recompute", "full", *RING)
