@@ -1,5 +1,4 @@
-"""Runs the end-to-end tests of ways to share out a step, and of the proofs of plans."""
+"""Runs the end-to-end tests of ways to share out a step."""
 from suites import run
 
-run(["sequence", "memory", "context", "ring", "masks", "dropout", "covering", "zero", "verify", "edits", "interleavings",
-     "mutation", "ir_mutation", "catalogue", "large", "shared", "many_ranks", "twin"])
+run(["sequence", "memory", "context", "ring", "masks", "dropout", "covering", "zero", "large", "shared", "many_ranks"])
