@@ -16,7 +16,8 @@ using namespace parallel;
 namespace {
 
 bool isCollective(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, ShiftOp>(op);
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  return collective && collective.communicates();
 }
 
 // Returns whether `selective` may run the op again: neither a product with a weight (of which one
