@@ -317,7 +317,7 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
     compare("--cp-kind", nameOf(asked.cpKind), nameOf(written.cpKind));
   compare("--recompute", nameOf(asked.recompute), nameOf(written.recompute));
   auto dropoutOf = [](const CompileOptions &o) {
-    return o.configDropout ? "config" : support::text(o.dropout.value_or(0));
+    return o.configDropout ? "config" : support::realText(o.dropout.value_or(0));
   };
   compare("--dropout", dropoutOf(asked), dropoutOf(written));
   compare("--memory-limit", support::text(asked.memoryLimit), support::text(written.memoryLimit));

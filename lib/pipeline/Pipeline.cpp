@@ -9,6 +9,7 @@
 #include "lib/pipeline/FitMemory.h"
 #include "lib/pipeline/RunPasses.h"
 #include "lib/planfile/EmbeddedProgram.h"
+#include "lib/support/FlagSetters.h"
 #include "lib/support/OutputFile.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -178,12 +179,13 @@ static std::string ratesText(const DropoutRates &rates) {
     return "";
   bool isOne = rates.embedding == rates.attention && rates.attention == rates.attentionOutput;
   if (isOne && rates.attentionOutput == rates.mlpOutput)
-    return support::text(rates.embedding);
-  std::string residual = rates.attentionOutput == rates.mlpOutput
-                             ? support::text("residual ", rates.mlpOutput)
-                             : support::text("attention output ", rates.attentionOutput, ", MLP output ",
-                                             rates.mlpOutput);
-  return support::text("embedding ", rates.embedding, ", attention ", rates.attention, ", ", residual);
+    return support::realText(rates.embedding);
+  std::string residual = "residual " + support::realText(rates.mlpOutput);
+  if (rates.attentionOutput != rates.mlpOutput)
+    residual = "attention output " + support::realText(rates.attentionOutput) + ", MLP output " +
+               support::realText(rates.mlpOutput);
+  return "embedding " + support::realText(rates.embedding) + ", attention " + support::realText(rates.attention) +
+         ", " + residual;
 }
 
 // Records in attributes what later phases must know and the IR does not hold: mesh and options.
@@ -247,7 +249,7 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   if (options.recompute != Recompute::None)
     entries.push_back(entry("recompute", name(nameOf(options.recompute))));
   if (options.dropout || options.configDropout)
-    entries.push_back(entry("dropout", name(options.configDropout ? "config" : support::text(*options.dropout))));
+    entries.push_back(entry("dropout", name(options.configDropout ? "config" : support::realText(*options.dropout))));
   if (std::string rates = ratesText(*dropout); !rates.empty())
     entries.push_back(entry("dropout_rates", name(rates)));
   if (options.memoryLimit)
@@ -300,7 +302,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
                               elementType(options.gradDtype), options.scalesLoss(),
                               options.skipsNonfinite(),
                               dropoutRates(module, options).value_or(DropoutRates()),
-                              options.cpKind == CpKind::Ring ? options.cp : 1});
+                              options.cp, options.cpKind == CpKind::Ring});
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.
@@ -354,7 +356,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
     pm.enableVerifier(true);
     buildPhase(pm, phase, options, module);
     if (failed(runPasses(pm, module)) ||
-        (plans && options.memoryLimit && failed(checkMemory(module, options.memoryLimit))))
+        (plans && options.memoryLimit && failed(checkMemory(module, infer, options.memoryLimit))))
       return failure();
     if (options.afterPhase)
       options.afterPhase(phase, module);

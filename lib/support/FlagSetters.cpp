@@ -17,6 +17,11 @@ std::optional<uint64_t> support::parseWhole(std::string_view text) {
   return parse(text, number) == std::errc() ? std::optional(number) : std::nullopt;
 }
 
+std::string support::realText(double number) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), number).ptr);
+}
+
 std::optional<double> support::parseReal(std::string_view text) {
   double number = 0;
   bool isNumber = parse(text, number) == std::errc() && std::isfinite(number);

@@ -17,6 +17,8 @@ namespace llmc::support {
 std::optional<uint64_t> parseWhole(std::string_view text);
 // Reads a finite decimal number; none if the text is anything else.
 std::optional<double> parseReal(std::string_view text);
+// Returns the shortest text that parseReal reads as the same number: 0.9999999 stays below 1.
+std::string realText(double number);
 
 // Reads a whole number from `least` to `most`; otherwise adds what `name` needs.
 std::optional<uint64_t> readWhole(std::string_view name, std::string_view value, uint64_t least,

@@ -40,7 +40,8 @@ void llmc::buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &optio
 
   // Gradients of what is looked up by the positions of tokens follow from the lookup.
   OrderTokensOptions order;
-  order.ranks = options.ring;
+  order.ranks = options.cp;
+  order.zigzag = options.ring;
   pm.addPass(createOrderTokens(order));
 
   // One pair of values, the logits and their cotangent, now marks where to begin. Differentiation

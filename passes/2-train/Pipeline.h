@@ -21,7 +21,8 @@ struct TrainOptions {
   bool scaled = false;          // the loss has a scale, which the host sets
   bool skip = false;            // a step whose gradients are not finite changes nothing
   DropoutRates dropout = {};
-  int64_t ring = 1;             // ranks around which keys travel: tokens are reordered for them
+  int64_t cp = 1;               // ranks that share out the tokens of a row
+  bool ring = false;            // keys travel around them: tokens are reordered for them
 };
 
 // Adds the pass that decides element types: all of the phase that an inference needs, and only if it

@@ -123,7 +123,8 @@ LogicalResult AddDropout::checkPlaces(const DropoutPlaces &places) {
       {PlaceKind::MlpOutput, "outputs of MLPs: none is added to a residual stream"}};
   for (auto [kind, what] : kinds)
     if (rateOf(kind) > 0 && found[kind] == 0) {
-      forward.emitError("D1: the model has no place for dropout of ") << what << "; set its rate to 0";
+      forward.emitError("D1: the model has no place for dropout of ") << what
+          << "; use --dropout 0, or --dropout config with a config.json whose rate for them is 0";
       isGood = false;
     }
   return success(isGood);

@@ -24,20 +24,40 @@ public:
 private:
   void runOnOperation() override;
 
+  TokenDims follow(func::FuncOp func);
   LogicalResult reorder(func::FuncOp func);
+  void keepOrder(func::FuncOp func);
   bool isInput(func::FuncOp func, Value value) const;
+  bool isLearned(func::FuncOp func, Value value) const;
   std::string describeMisfit(func::FuncOp func, const TokenDims &tokens) const;
   SmallVector<int64_t> order() const;
   Value positionsIn(Block &block, Location loc);
   void lookUp(Value value, int64_t dim);
 
   int64_t length = 0; // tokens of a row
+  bool permutes = false;
   DenseMap<Block *, Value> positions;
 };
 
 bool OrderTokens::isInput(func::FuncOp func, Value value) const {
   auto arg = dyn_cast<BlockArgument>(value);
   return arg && arg.getOwner() == &func.getBody().front() && func.getArgAttr(arg.getArgNumber(), kInput);
+}
+
+// Returns whether a parameter of the function stands behind `value`.
+bool OrderTokens::isLearned(func::FuncOp func, Value value) const {
+  SmallVector<Value> open = {value};
+  llvm::SmallPtrSet<Value, 16> seen;
+  while (!open.empty()) {
+    Value next = open.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    if (Operation *op = next.getDefiningOp())
+      llvm::append_range(open, op->getOperands());
+    else if (next.getParentBlock() == &func.getBody().front() && !isInput(func, next))
+      return true;
+  }
+  return false;
 }
 
 // Returns the block of the row that each place takes its tokens from.
@@ -55,6 +75,8 @@ Value OrderTokens::positionsIn(Block &block, Location loc) {
     return value;
   OpBuilder builder = OpBuilder::atBlockBegin(&block);
   Build b(builder, loc);
+  if (!permutes)
+    return value = IotaOp::create(builder, loc, RankedTensorType::get({length}, builder.getI64Type()), Value(), 0);
   int64_t size = length / (2 * ranks);
   SmallVector<int64_t> starts = order();
   for (int64_t &start : starts)
@@ -119,7 +141,8 @@ std::string OrderTokens::describeMisfit(func::FuncOp func, const TokenDims &toke
   return misfit;
 }
 
-LogicalResult OrderTokens::reorder(func::FuncOp func) {
+// Follows the tokens of all inputs that have as many as the first.
+TokenDims OrderTokens::follow(func::FuncOp func) {
   TokenDims tokens;
   for (BlockArgument arg : func.getArguments())
     if (isInput(func, arg) && shapeOf(arg).size() == 2) {
@@ -127,6 +150,24 @@ LogicalResult OrderTokens::reorder(func::FuncOp func) {
       if (shapeOf(arg)[1] == length)
         tokens.follow(arg, 1);
     }
+  return tokens;
+}
+
+// Looks up what parameters give each place, in the order of the row.
+void OrderTokens::keepOrder(func::FuncOp func) {
+  TokenDims tokens = follow(func);
+  if (!tokens.misfit().empty())
+    return;
+  SmallVector<std::pair<Value, int64_t>> learned;
+  for (auto [value, dim] : tokens.all())
+    if (!isInput(func, value) && tokens.isRoot(value) && isLearned(func, value))
+      learned.push_back({value, dim});
+  for (auto [value, dim] : learned)
+    lookUp(value, dim);
+}
+
+LogicalResult OrderTokens::reorder(func::FuncOp func) {
+  TokenDims tokens = follow(func);
   if (length % (2 * ranks) != 0) {
     int64_t blocks = 2 * ranks, below = length / blocks * blocks;
     InFlightDiagnostic error = func.emitError("T1: ")
@@ -139,6 +180,8 @@ LogicalResult OrderTokens::reorder(func::FuncOp func) {
   }
   if (std::string misfit = describeMisfit(func, tokens); !misfit.empty()) {
     func.emitRemark("tokens keep their order, so that ranks of a ring have unequal work in attention: ") << misfit;
+    permutes = false;
+    keepOrder(func);
     return success();
   }
   auto blockOrder = DenseI64ArrayAttr::get(&getContext(), order());
@@ -172,12 +215,15 @@ LogicalResult OrderTokens::reorder(func::FuncOp func) {
 void OrderTokens::runOnOperation() {
   if (ranks <= 1)
     return;
-  positions.clear();
-  length = 0;
   for (auto func : getOperation().getOps<func::FuncOp>()) {
-    bool isCausal = false;
-    func.walk([&](AttentionOp op) { isCausal |= op.getCausal(); });
-    if (isCausal && failed(reorder(func)))
+    positions.clear();
+    length = 0;
+    permutes = false;
+    if (zigzag)
+      func.walk([&](AttentionOp op) { permutes |= op.getCausal(); });
+    if (!permutes)
+      keepOrder(func);
+    else if (failed(reorder(func)))
       return signalPassFailure();
   }
 }

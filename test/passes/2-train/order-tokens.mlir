@@ -1,8 +1,17 @@
 // RUN: llmc-opt %s --split-input-file --llmc-order-tokens=ranks=2 | FileCheck %s
+// RUN: llmc-opt %s --split-input-file "--llmc-order-tokens=ranks=2 zigzag=false" | FileCheck %s --check-prefix=KEPT
 
 // Blocks 0, 3, 1, 2 of a row of 8 go to two ranks. What depends on places alone follows: the angles of a
 // rotary are made of positions, and rows of a table are looked up by them; what differs between tokens
 // in no way stays.
+// In the order of the row, the table alone is looked up.
+// KEPT-LABEL: func.func @forward
+// KEPT-NOT: graph.loader
+// KEPT: %[[AT:.*]] = graph.iota {dim = 0 : i64} : () -> tensor<8xi64>
+// KEPT: %[[PLACES:.*]] = graph.gather %arg2, %[[AT]] : (tensor<8x4xf32>, tensor<8xi64>) -> tensor<8x4xf32>
+// KEPT: graph.add %{{.*}}, %[[PLACES]]
+// KEPT: graph.rotary %{{.*}}, %[[FLOAT:.*]], %[[FLOAT]]
+// KEPT-NOT: graph.gather
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: graph.input = "ids", graph.loader = #graph.loader<permuted_dim = 1, block_order = [0, 3, 1, 2]>
 func.func @forward(%ids: tensor<2x8xi64> {graph.input = "ids"}, %t: tensor<16x4xf32>, %places: tensor<8x4xf32>) -> tensor<4xf32> {
@@ -32,6 +41,7 @@ func.func @forward(%ids: tensor<2x8xi64> {graph.input = "ids"}, %t: tensor<16x4x
 // -----
 
 // Without a causal attention all orders are equal.
+// KEPT-LABEL: func.func @forward
 // CHECK-LABEL: func.func @forward
 // CHECK-NOT: graph.loader
 func.func @forward(%ids: tensor<2x8xi64> {graph.input = "ids"}, %t: tensor<16x4xf32>) -> tensor<4xf32> {
