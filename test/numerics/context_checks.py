@@ -12,7 +12,8 @@ SEQ = 16
 
 
 def config(model):
-    return os.path.join(DATA, model, "config.json")
+    """The path of a model of test/data by its name; a path stays."""
+    return model if os.path.isabs(model) else os.path.join(DATA, model, "config.json")
 
 
 def oracle(folder, model, mesh, *flags):

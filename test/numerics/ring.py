@@ -17,8 +17,9 @@ from harness import Suite, compile_model, inspect, require, train
 RING = ("--cp-kind", "ring")
 
 
-def counted(folder, model, cp, tp, rows, kv_heads, dim, *flags, size=4, causal=True, places=1):
-    """Messages in plan and executor; positions of keys go around `places` times in backward."""
+def counted(folder, model, cp, tp, rows, kv_heads, dim, *flags, size=4, causal=True, places=1, hops=None):
+    """Messages in plan and executor, one a hop; positions of keys go around `places` times in backward."""
+    hops = cp - 1 if hops is None else hops
     program, _ = build(folder, model, f"dp=1,tp={tp}", "--cp", cp, "--micro-batch", rows, "--global-batch", 2 * rows,
                        *RING, *flags)
     plan = inspect(program)
@@ -31,18 +32,36 @@ def counted(folder, model, cp, tp, rows, kv_heads, dim, *flags, size=4, causal=T
             calls[c["phase"]] += c["per_step"]
     part = rows * SEQ // cp * max(kv_heads // tp, 1) * dim
     keys, positions = 2 * part * size, 8 * SEQ // cp if causal else 0
-    expected = {"forward": (cp - 1) * (keys + positions),
-                "backward": (cp - 1) * (keys + places * positions + 2 * part * 4)}
-    expected = {phase: bytes * layers * m for phase, bytes in expected.items()}
+    expected = {"forward": hops * (keys + positions), "backward": hops * (keys + places * positions + 2 * part * 4)}
+    expected = {phase: bytes * layers * m for phase, bytes in expected.items() if bytes}
     require(sent == expected, f"{dict(sent)}, expected {expected}")
-    require(calls["forward"] == (cp - 1) * layers * m, f"{calls['forward']} messages forward")
+    require(calls["forward"] == hops * layers * m, f"{calls['forward']} messages forward")
     ran_file = os.path.join(folder, "counts.json")
     np.random.default_rng(1).integers(0, 50, 4000).astype("<u2").tofile(os.path.join(folder, "tokens.bin"))
     train(program, folder, "--data", os.path.join(folder, "tokens.bin"), "--steps", 1, "--count-collectives", ran_file)
     with open(ran_file) as f:
         ran = sum(c["bytes"] * c["per_step"] for c in json.load(f)["sends"])
     require(ran == sum(expected.values()), f"{ran} bytes were sent, expected {sum(expected.values())}")
-    return f"{expected['forward']:,} and {expected['backward']:,} bytes"
+    return ", ".join(f"{bytes:,} bytes {phase}" for phase, bytes in expected.items())
+
+
+def mistral(folder, window):
+    """A config whose rows see `window` keys."""
+    with open(config("mistral")) as f:
+        content = json.load(f)
+    path = os.path.join(folder, "config.json")
+    with open(path, "w") as f:
+        json.dump({**content, "sliding_window": window}, f)
+    return path
+
+
+def windowed(folder, window, cp):
+    return verified(folder, mistral(folder, window), "1", cp, *RING)
+
+
+def passed_over(folder, window, cp, hops):
+    """Ranks that no row sees anything of send nothing."""
+    return counted(folder, mistral(folder, window), cp, 1, 1, 1, 8, hops=hops)
 
 
 def balance(folder):
@@ -77,6 +96,12 @@ suite.run("verified, llama with cp 3 on 1x2x1", verified, "llama", "1x2x1", 3, "
 suite.run("verified, llama on 1x2x2 with cp 2, bf16", verified, "llama", "1x2x2", 2, "--precision", "bf16", *RING)
 suite.run("verified, gemma2 on 2x1x1 with cp 2, full", verified, "gemma2", "2x1x1", 2, "--recompute", "full", *RING)
 suite.run("verified, gpt2 with cp 4 and dropout", verified, "gpt2", "1", 4, "--dropout", 0.1, *RING)
+# Ranks of cp 2 and 4 have parts of 8 and 4 tokens, each of two pieces: windows are shorter and longer than each.
+for cp, window in [(2, 3), (2, 11), (4, 1), (4, 3), (4, 7)]:
+    suite.run(f"verified, mistral with a window of {window} on cp {cp}", windowed, window, cp)
+# Blocks have 2 tokens. A window of 3 reaches the block before, which lies on a rank beside; one of 4 the block before that.
+for window, hops in [(1, 0), (3, 2), (4, 3)]:
+    suite.run(f"messages, mistral with a window of {window} on cp 4", passed_over, window, 4, hops)
 suite.run("verified by a smaller model, llama on 1x1x2 with cp 2", verified, "llama", "1x1x2", 2, "--twin", "on", *RING)
 suite.run("balance of attention", balance)
 for model in ["gpt2", "qwen3", "bert"]:

@@ -1,9 +1,11 @@
 // Unrolls the hops of a ring. Keys and values of the next hop are on their way while a rank attends to
-// those of this one, and their cotangents follow them in float32 until they are home.
+// those of this one, and their cotangents follow them in float32 until they are home. Hops at which no
+// row sees a key, for they are all outside of the window, are passed over.
 #include "passes/4-partition/Localize/Ring.h"
 
 #include "dialects/graph/Build.h"
 #include "dialects/parallel/Parallel.h"
+#include "passes/4-partition/PlaceValues.h"
 
 using namespace mlir;
 using namespace llmc;
@@ -18,13 +20,13 @@ class Ring {
 public:
   Ring(OpBuilder &builder, Operation *op, ValueRange operands, StringAttr axis, MeshAttr mesh, Attribute origin)
       : b(builder, op->getLoc()), op(op), held(operands), axis(axis), origin(origin),
-        ranks(mesh.getSize(axis.getValue())) {}
+        mesh(mesh), ranks(mesh.getSize(axis.getValue())) {}
 
   SmallVector<Value> forward(AttentionOp attention) {
     findTravellers(1, 3, attention);
     Value o, lse;
-    for (int64_t hop = 0; hop < ranks; ++hop) {
-      SmallVector<Value> next = hop + 1 < ranks ? shifted(travelling) : SmallVector<Value>();
+    for (auto [i, hop] : llvm::enumerate(hops)) {
+      SmallVector<Value> next = keysAfter(i);
       SmallVector<Value> part = attend({held[0].getType(), typeLike(held[0], attention.getLse())});
       Value block = b.cast(part[0], b.builder.getF32Type());
       std::tie(o, lse) = hop == 0 ? std::pair(block, part[1]) : merge({o, lse}, {block, part[1]});
@@ -37,25 +39,28 @@ public:
     findTravellers(2, 6, grad);
     SmallVector<Value> home, away; // cotangents of k and v: of the own keys, and of those that are here
     Value dq;
-    for (int64_t hop = 0; hop < ranks; ++hop) {
-      SmallVector<Value> next = hop + 1 < ranks ? shifted(travelling) : SmallVector<Value>();
-      if (hop > 1)
-        away = shifted(away);
+    for (auto [i, hop] : llvm::enumerate(hops)) {
+      SmallVector<Value> next = keysAfter(i);
+      if (i > 1)
+        away = shifted(away, hop - hops[i - 1]);
       SmallVector<Value> part;
       for (Value result : attend({held[1].getType(), held[2].getType(), held[3].getType()}))
         part.push_back(b.cast(result, b.builder.getF32Type()));
-      dq = hop == 0 ? part[0] : b.add(dq, part[0]);
-      if (hop == 0)
+      dq = i == 0 ? part[0] : b.add(dq, part[0]);
+      if (i == 0)
         home = {part[1], part[2]};
-      else if (hop == 1)
+      else if (i == 1)
         away = {part[1], part[2]};
       else
         away = {b.add(away[0], part[1]), b.add(away[1], part[2])};
       travelling = next;
     }
-    away = shifted(away); // home
+    if (!away.empty()) {
+      away = shifted(away, ranks - hops.back());
+      home = {b.add(home[0], away[0]), b.add(home[1], away[1])};
+    }
     auto like = [&](Value value, Value primal) { return b.cast(value, graph::elementOf(primal)); };
-    return {like(dq, held[1]), like(b.add(home[0], away[0]), held[2]), like(b.add(home[1], away[1]), held[3])};
+    return {like(dq, held[1]), like(home[0], held[2]), like(home[1], held[3])};
   }
 
 private:
@@ -66,6 +71,7 @@ private:
     if (ring.hasMask() && graph::shapeOf(ring.getMask())[3] > 1)
       travellers.push_back(further);
     further += ring.hasMask();
+    findHops(ring, further);
     if (!ring.getPositions().empty())
       travellers.push_back(further + 1);
     further += ring.getPositions().size();
@@ -75,15 +81,40 @@ private:
       travelling.push_back(held[i]);
   }
 
-  // Sends values to the next rank and returns those of the rank before; equal values travel once.
-  SmallVector<Value> shifted(ArrayRef<Value> values) {
+  // Records by how many ranks keys are from home when a row of any rank sees one of them; `places` is
+  // the operand of the places of rows.
+  template <typename Op> void findHops(Op ring, unsigned places) {
+    std::optional<int64_t> window = ring.getWindow();
+    PlaceValues values(mesh);
+    auto isSeen = [&](int64_t hop) {
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        const graph::Tensor *rows = values.of(held[places], rank);
+        const graph::Tensor *keys = values.of(held[places + 1], (rank + ranks - hop) % ranks);
+        if (!rows || !keys || countVisible(*rows, *keys, ring.getOffset(), window, /*any=*/true) > 0)
+          return true;
+      }
+      return false;
+    };
+    hops = {0};
+    for (int64_t hop = 1; hop < ranks; ++hop)
+      if (!window || ring.getPositions().empty() || isSeen(hop)) // rows of any order see all without a window
+        hops.push_back(hop);
+  }
+
+  // Sends what is here to the ranks that see it next, after the hop at `at`.
+  SmallVector<Value> keysAfter(size_t at) {
+    return at + 1 < hops.size() ? shifted(travelling, hops[at + 1] - hops[at]) : SmallVector<Value>();
+  }
+
+  // Sends values `distance` ranks on and returns those that arrive; equal values travel once.
+  SmallVector<Value> shifted(ArrayRef<Value> values, int64_t distance) {
     llvm::SmallDenseMap<Value, Value> moved;
     SmallVector<Value> result;
     for (Value value : values) {
       Value &to = moved[value];
       if (!to) {
         auto shift = ShiftOp::create(b.builder, b.loc, value.getType(), value,
-                                     b.builder.getArrayAttr(ArrayRef<Attribute>{axis}), 1);
+                                     b.builder.getArrayAttr(ArrayRef<Attribute>{axis}), distance);
         if (origin)
           shift->setAttr(kOrigin, origin);
         to = shift;
@@ -135,7 +166,9 @@ private:
   SmallVector<Value> held;
   StringAttr axis;
   Attribute origin;
+  MeshAttr mesh;
   int64_t ranks;
+  SmallVector<int64_t> hops;
   SmallVector<unsigned> travellers; // operands
   SmallVector<Value> travelling;    // what stands for them at this hop
 };
