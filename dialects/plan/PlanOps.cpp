@@ -277,6 +277,10 @@ LogicalResult CollectiveOp::verify() {
                                                 : b == 0 || a % b != 0)
     return emitOpError("C4: ") << stringifyCollectiveKind(getKind()) << " of " << a
                                << " elements cannot give " << b;
+  int64_t slices = getSlices().value_or(1);
+  if (slices < 1 || (slices > 1 && (wholes || std::min(a, b) % slices != 0)))
+    return emitOpError("C5: ") << stringifyCollectiveKind(getKind()) << " of a shard of " << std::min(a, b)
+                               << " elements in " << slices << " slices";
   return success();
 }
 

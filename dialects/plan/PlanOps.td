@@ -381,21 +381,22 @@ def Plan_MatmulOp : Plan_Instruction<"matmul",
 }
 def Plan_CollectiveOp : Plan_Instruction<"collective",
     (ins Plan_CollectiveKindAttr:$kind, Graph_ReduceKindAttr:$reduce, Plan_Buffer:$src, Plan_Buffer:$dst,
-         StrArrayAttr:$axes, OptionalAttr<DenseI64ArrayAttr>:$members)> {
+         StrArrayAttr:$axes, OptionalAttr<DenseI64ArrayAttr>:$members, OptionalAttr<I64Attr>:$slices)> {
   let summary = "one collective of the group over `axes`";
   let description = [{
     `reduce` is read by all_reduce and reduce_scatter; `members` keeps only these coordinates of the
-    single axis.
+    single axis. `slices`, of a gather or a reduce-scatter: so many equal slices of a shard, one behind the
+    other, are each gathered or scattered for itself (a tensor's rows, where a dimension behind them is cut).
     Example:
     ```mlir
     plan.collective all_to_all <sum> %x into %y over ["pp"] {stream = 1}
         : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
     ```
     Rules: C1 at least one axis; C2 members need a single axis; C3 element types
-    agree; C4 element counts fit the kind.
+    agree; C4 element counts fit the kind; C5 slices divide the shard of a gather or a reduce-scatter.
   }];
   let hasVerifier = 1;
-  let assemblyFormat = "$kind $reduce $src `into` $dst `over` $axes (`members` $members^)? attr-dict `:` type($src) `,` type($dst)";
+  let assemblyFormat = "$kind $reduce $src `into` $dst `over` $axes (`members` $members^)? (`slices` $slices^)? attr-dict `:` type($src) `,` type($dst)";
 }
 def Plan_SendOp : Plan_Instruction<"send",
     (ins Variadic<Plan_Buffer>:$parts, StrAttr:$axis, I64Attr:$delta, I64Attr:$channel,

@@ -181,6 +181,8 @@ Status Bounds::checkCollective(const CollectiveT &c) {
   bool gathers = c.kind == CollectiveKind::AllGather;
   bool scatters = c.kind == CollectiveKind::ReduceScatter;
   bool exchanges = c.kind == CollectiveKind::AllToAll;
+  if (c.slices > 1 && ((!gathers && !scatters) || c.count % c.slices != 0))
+    return error(toString(c.kind), " of ", c.count, " elements in ", c.slices, " slices");
   if (Status s = checkBuffer("source", c.src.get(),
                              scatters || exchanges ? shard * members : shard, byteSize(c.dtype));
       !s)

@@ -86,7 +86,8 @@ private:
     std::string text(toString(c.kind));
     if (c.kind == CollectiveKind::AllReduce || c.kind == CollectiveKind::ReduceScatter)
       text += c.reduce == ReduceKind::Sum ? " sum" : " max";
-    return text + " of " + std::to_string(c.count) + " x " + std::string(toString(c.dtype));
+    text += " of " + std::to_string(c.count) + " x " + std::string(toString(c.dtype));
+    return c.slices > 1 ? text + " in " + std::to_string(c.slices) + " slices" : text;
   }
 
   // Compares all members with the lowest one, and reports the first difference of each.

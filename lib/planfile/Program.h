@@ -16,7 +16,7 @@
 namespace llmc::planfile {
 
 // Identifies the version of plan.fbs that this code writes and reads.
-inline constexpr uint32_t kPlanVersion = 5;
+inline constexpr uint32_t kPlanVersion = 6;
 
 // Returns the bytes of a plan file. `program.version` is written as it is.
 std::string writeProgram(const ProgramT &program);

@@ -15,11 +15,13 @@ namespace {
 
 std::string describe(const CollectiveT &c) {
   return support::text(toString(c.kind), c.reduce == planfile::ReduceKind::Max ? " (max)" : "",
-                       " of ", c.count, " ", toString(c.dtype));
+                       " of ", c.count, " ", toString(c.dtype),
+                       c.slices > 1 ? support::text(" in ", c.slices, " slices") : "");
 }
 
 bool same(const CollectiveT &a, const CollectiveT &b) {
-  return a.kind == b.kind && a.reduce == b.reduce && a.dtype == b.dtype && a.count == b.count;
+  return a.kind == b.kind && a.reduce == b.reduce && a.dtype == b.dtype && a.count == b.count &&
+         a.slices == b.slices;
 }
 
 } // namespace
@@ -100,21 +102,34 @@ void Communicator::work(PendingCollective &flight, uint64_t chunk) const {
   uint64_t member = chunk / flight.chunksOfShard;
   uint64_t offset = chunk % flight.chunksOfShard * kChunkBytes;
   uint64_t bytes = std::min(kChunkBytes, shard - offset);
-  auto toAll = [&](const std::byte *from, uint64_t at) {
+  auto toAll = [&](const std::byte *from, uint64_t at, uint64_t size) {
     for (std::byte *dst : flight.dst)
       if (dst + at != from)
-        std::memcpy(dst + at, from, bytes);
+        std::memcpy(dst + at, from, size);
+  };
+  // Calls `move` for each piece of the chunk that lies in one slice: where it is in the shard and in the
+  // whole payload, and its bytes.
+  auto forSlices = [&](auto move) {
+    uint64_t slice = shard / std::max<uint64_t>(1, what.slices);
+    for (uint64_t at = offset, end = offset + bytes; at < end;) {
+      uint64_t size = std::min(end - at, slice - at % slice);
+      move(at, (at / slice * flight.src.size() + member) * slice + at % slice, size);
+      at += size;
+    }
   };
   switch (what.kind) {
   case CollectiveKind::AllReduce:
     return reduceTo(what.dtype, what.reduce, {flight.src, offset}, {flight.dst, offset}, bytes);
   case CollectiveKind::Broadcast:
-    return toAll(flight.src[0] + offset, offset);
+    return toAll(flight.src[0] + offset, offset, bytes);
   case CollectiveKind::AllGather:
-    return toAll(flight.src[member] + offset, member * shard + offset);
+    return forSlices([&](uint64_t part, uint64_t whole, uint64_t size) {
+      toAll(flight.src[member] + part, whole, size);
+    });
   case CollectiveKind::ReduceScatter:
-    return reduceTo(what.dtype, what.reduce, {flight.src, member * shard + offset},
-                    {{&flight.dst[member], 1}, offset}, bytes);
+    return forSlices([&](uint64_t part, uint64_t whole, uint64_t size) {
+      reduceTo(what.dtype, what.reduce, {flight.src, whole}, {{&flight.dst[member], 1}, part}, size);
+    });
   case CollectiveKind::AllToAll:
     for (size_t other = 0; other < flight.dst.size(); ++other)
       std::memcpy(flight.dst[other] + member * shard + offset,

@@ -148,6 +148,43 @@ TEST(Collectives, GatherScatterBroadcast) {
     }
 }
 
+// Slices are gathered and scattered each for itself: rows of a tensor whose second dimension is cut.
+TEST(Collectives, SlicesOfAShard) {
+  constexpr uint64_t rows = 3, slice = 5000, n = rows * slice, shard = n * 4; // slices end within chunks
+  auto program = makeProgram({1, 1, 4}, 1, 10 * shard);
+  CollectiveT gather = collective(CollectiveKind::AllGather, {2}, n, ref(0, shard), ref(shard, 4 * shard));
+  CollectiveT scatter = collective(CollectiveKind::ReduceScatter, {2}, n, ref(shard, 4 * shard), ref(5 * shard, shard));
+  gather.slices = scatter.slices = rows;
+  add(*program, 0, std::move(gather));
+  add(*program, 0, std::move(scatter));
+  auto executor = makeExecutor(*program, kNone);
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    for (uint64_t i = 0; i < n; ++i)
+      at<float>(*executor, rank, 0)[i] = float(rank * 20000 + i);
+  ASSERT_TRUE(bool(executor->runStep({})));
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    for (uint64_t i = 0; i < n; ++i) {
+      for (uint32_t other = 0; other < 4; ++other)
+        ASSERT_EQ(at<float>(*executor, rank, shard)[(i / slice * 4 + other) * slice + i % slice],
+                  float(other * 20000 + i));
+      ASSERT_EQ(at<float>(*executor, rank, 5 * shard)[i], 4 * float(rank * 20000 + i));
+    }
+}
+
+TEST(Collectives, SlicesDivideTheShardOfAGatherOrAScatter) {
+  for (auto [kind, count, slices, text] :
+       {std::tuple(CollectiveKind::AllGather, 4, 3, "all_gather of 4 elements in 3 slices"),
+        std::tuple(CollectiveKind::AllReduce, 4, 2, "all_reduce of 4 elements in 2 slices")}) {
+    auto program = makeProgram({1, 1, 2}, 1, 64);
+    CollectiveT wrong = collective(kind, {2}, count, ref(0, 16), kind == CollectiveKind::AllGather ? ref(16, 32) : ref(16, 16));
+    wrong.slices = slices;
+    add(*program, 0, std::move(wrong));
+    auto status = planfile::checkBounds(*program);
+    ASSERT_FALSE(bool(status));
+    EXPECT_NE(status.message().find(text), std::string::npos) << status.message();
+  }
+}
+
 // The first and the last of three stages reduce; the middle one takes no part.
 TEST(Collectives, MembersOfTheStageAxis) {
   auto program = makeProgram({1, 3, 2}, 1, 8);

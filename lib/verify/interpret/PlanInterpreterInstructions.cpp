@@ -257,13 +257,14 @@ FailureOr<Tensor> combine(plan::CollectiveOp op, const std::vector<const Tensor 
   if (Tensor::count(shape) != expected || uneven)
     return op.emitOpError("group of ") << members << " does not fit its buffers";
   Tensor result(shape);
-  auto reduce = [&](int64_t from, int64_t count) {
+  int64_t slices = op.getSlices().value_or(1);
+  auto reduce = [&](int64_t from, int64_t count, int64_t to = 0) {
     for (int64_t i = 0; i < count; ++i) {
       double total = parts[0]->data[from + i];
       for (size_t k = 1; k < parts.size(); ++k)
         total = op.getReduce() == graph::ReduceKind::max ? std::max(total, parts[k]->data[from + i])
                                                          : total + parts[k]->data[from + i];
-      result.data[i] = total;
+      result.data[to + i] = total;
     }
   };
   switch (op.getKind()) {
@@ -271,7 +272,8 @@ FailureOr<Tensor> combine(plan::CollectiveOp op, const std::vector<const Tensor 
     reduce(0, result.size());
     break;
   case plan::CollectiveKind::reduce_scatter:
-    reduce(index * result.size(), result.size());
+    for (int64_t i = 0, size = result.size() / slices; i < slices; ++i)
+      reduce((i * members + static_cast<int64_t>(index)) * size, size, i * size);
     break;
   case plan::CollectiveKind::broadcast:
     result.data = parts[0]->data;
@@ -283,9 +285,9 @@ FailureOr<Tensor> combine(plan::CollectiveOp op, const std::vector<const Tensor 
     break;
   }
   case plan::CollectiveKind::all_gather:
-    for (size_t k = 0; k < parts.size(); ++k)
-      std::copy(parts[k]->data.begin(), parts[k]->data.end(),
-                result.data.begin() + k * parts[k]->size());
+    for (int64_t i = 0, size = parts[0]->size() / slices; i < slices; ++i)
+      for (int64_t k = 0; k < members; ++k)
+        std::copy_n(parts[k]->data.begin() + i * size, size, result.data.begin() + (i * members + k) * size);
     break;
   }
   return result;

@@ -332,25 +332,31 @@ private:
     auto index = static_cast<uint64_t>(std::find(members.begin(), members.end(), n) -
                                        members.begin());
     uint64_t bytes = collective.count * byteSize(collective.dtype);
+    uint64_t slices = std::max<uint64_t>(1, collective.slices), slice = bytes / slices;
     Pieces result;
+    auto add = [&](const Pieces &pieces) {
+      for (const Piece &piece : pieces)
+        append(result, piece);
+    };
     switch (collective.kind) {
     case CollectiveKind::AllReduce:
       if (meetingsDone[meeting].empty())
         meetingsDone[meeting] = reduced(members, collective, 0, bytes);
       return meetingsDone[meeting];
     case CollectiveKind::ReduceScatter:
-      return reduced(members, collective, index * bytes, bytes);
+      for (uint64_t i = 0; i < slices; ++i)
+        add(reduced(members, collective, (i * members.size() + index) * slice, slice));
+      return result;
     case CollectiveKind::Broadcast:
       return taken[members[0]][0];
     case CollectiveKind::AllGather:
-      for (uint32_t m : members)
-        for (const Piece &piece : cut(taken[m][0], 0, bytes))
-          append(result, piece);
+      for (uint64_t i = 0; i < slices; ++i)
+        for (uint32_t m : members)
+          add(cut(taken[m][0], i * slice, slice));
       return result;
     case CollectiveKind::AllToAll:
       for (uint32_t m : members)
-        for (const Piece &piece : cut(taken[m][0], index * bytes, bytes))
-          append(result, piece);
+        add(cut(taken[m][0], index * bytes, bytes));
       return result;
     }
     return result;

@@ -412,7 +412,7 @@ void StageBuckets::emitBucket(OpBuilder &b, EventAllocator &events, Bucket &buck
   plan::CollectiveOp::create(
       b, loc, plan::CollectiveKindAttr::get(b.getContext(), plan::CollectiveKind::all_reduce),
       graph::ReduceKindAttr::get(b.getContext(), graph::ReduceKind::sum), buffer, buffer,
-      bucket.axes, DenseI64ArrayAttr(), b.getI64IntegerAttr(kReductions), origin);
+      bucket.axes, DenseI64ArrayAttr(), IntegerAttr(), b.getI64IntegerAttr(kReductions), origin);
 }
 
 LogicalResult StageBuckets::emit() {

@@ -2,6 +2,7 @@
 #include "passes/5-schedule/BuildProcedures/StageBuilder.h"
 
 #include "dialects/plan/ValueVersions.h"
+#include "passes/5-schedule/Slices.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -96,10 +97,13 @@ LogicalResult StageBuilder::buildLaunch(Operation &op) {
 void StageBuilder::buildCollective(Operation &op, plan::CollectiveKind kind,
                                    graph::ReduceKind reduce) {
   auto members = op.getAttrOfType<DenseI64ArrayAttr>("members");
+  IntegerAttr slices;
+  if (isa<parallel::AllGatherOp, parallel::ReduceScatterOp>(op) && slicesOf(&op) > 1)
+    slices = b.getI64IntegerAttr(slicesOf(&op));
   auto collective = plan::CollectiveOp::create(
       b, op.getLoc(), plan::CollectiveKindAttr::get(b.getContext(), kind),
       graph::ReduceKindAttr::get(b.getContext(), reduce), bufferOf(op.getOperand(0)),
-      bufferOf(op.getResult(0)), op.getAttrOfType<ArrayAttr>("axes"), members,
+      bufferOf(op.getResult(0)), op.getAttrOfType<ArrayAttr>("axes"), members, slices,
       b.getI64IntegerAttr(kCompute), getOrigin(&op));
   setLives(collective, {op.getOperand(0), op.getResult(0)});
 }
@@ -177,11 +181,10 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
     return success();
   }
   if (isa<parallel::AllGatherOp>(op) || isa<parallel::ReduceScatterOp>(op)) {
-    // Members' parts are contiguous one after the other, which only dimension 0 is.
-    if (op.getAttrOfType<IntegerAttr>("dim").getInt() != 0)
-      return op.emitError("moves dimension ")
-             << op.getAttrOfType<IntegerAttr>("dim").getInt()
-             << "; a collective moves dimension 0 (transpose before and after it)";
+    if (slicesOf(&op) > kMostSlices)
+      return op.emitError("moves ") << slicesOf(&op) << " slices before dimension "
+                                    << op.getAttrOfType<IntegerAttr>("dim").getInt() << "; a collective moves at most "
+                                    << kMostSlices << " (transpose before and after it)";
     bool gather = isa<parallel::AllGatherOp>(op);
     buildCollective(op, gather ? plan::CollectiveKind::all_gather : plan::CollectiveKind::reduce_scatter,
                     graph::ReduceKind::sum);

@@ -1,4 +1,5 @@
 #include "passes/5-schedule/Passes.h"
+#include "passes/5-schedule/Slices.h"
 
 #include "dialects/graph/Build.h"
 #include "dialects/parallel/Annotations.h"
@@ -35,7 +36,11 @@ Value moveDim(graph::Build &at, Value value, int64_t dim, bool back) {
   return product(passed) == 1 ? at.reshape(value, moved) : at.transpose(value, order);
 }
 
+// Brings the dimension along which members' parts are joined or cut to the front, where its parts are
+// contiguous, and back; unless the few slices behind the dimensions before it can be moved each for itself.
 void lowerAlong(Operation *op, int64_t dim) {
+  if (slicesOf(op) <= kMostSlices)
+    return;
   OpBuilder builder(op);
   graph::Build at(builder, op->getLoc());
   Value front = moveDim(at, op->getOperand(0), dim, /*back=*/false);

@@ -195,6 +195,7 @@ FailureOr<std::unique_ptr<CollectiveT>> PlanWriter::collectiveOf(plan::Collectiv
   c->dst = operandRef(op, 1);
   bool scatters = op.getKind() == plan::CollectiveKind::reduce_scatter;
   c->count = tensor(scatters ? op.getDst() : op.getSrc()).getNumElements();
+  c->slices = op.getSlices().value_or(1);
   if (op.getKind() != plan::CollectiveKind::all_to_all)
     return c;
   uint64_t members = c->members.size();

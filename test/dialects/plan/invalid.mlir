@@ -389,6 +389,25 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
+  %b = plan.buffer step : !plan.buffer<8xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C5: all_gather of a shard of 4 elements in 3 slices}}
+    plan.collective all_gather <sum> %a into %b over ["dp"] slices 3 {stream = 0} : !plan.buffer<4xf32>, !plan.buffer<8xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C5: all_reduce of a shard of 4 elements in 2 slices}}
+    plan.collective all_reduce <sum> %a into %a over ["dp"] slices 2 {stream = 0} : !plan.buffer<4xf32>, !plan.buffer<4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer step : !plan.buffer<4xf32>
   %b = plan.buffer step : !plan.buffer<6xf32>
   plan.procedure @f forward {
     // expected-error @below {{C1: copies 16 bytes into 24}}

@@ -52,12 +52,12 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
 
 // -----
 
-// Parts of an inner dimension do not lie one after the other.
+// Parts of a dimension behind many others would be as many calls.
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
-  func.func @forward_0(%x: tensor<4x8xf32> {graph.input = "x"}) -> (tensor<4x16xf32> {parallel.residual = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
-    // expected-error @+1 {{moves dimension 1; a collective moves dimension 0 (transpose before and after it)}}
-    %0 = parallel.all_gather %x over ["tp"] dim 1 : (tensor<4x8xf32>) -> tensor<4x16xf32>
-    return %0 : tensor<4x16xf32>
+  func.func @forward_0(%x: tensor<33x8xf32> {graph.input = "x"}) -> (tensor<33x16xf32> {parallel.residual = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+    // expected-error @+1 {{moves 33 slices before dimension 1; a collective moves at most 32 (transpose before and after it)}}
+    %0 = parallel.all_gather %x over ["tp"] dim 1 : (tensor<33x8xf32>) -> tensor<33x16xf32>
+    return %0 : tensor<33x16xf32>
   }
   func.func @backward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} { return }
   func.func @update_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} { return }

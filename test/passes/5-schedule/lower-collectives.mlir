@@ -26,26 +26,24 @@ func.func @rows(%x: tensor<6x5xi64>) -> tensor<3x5xi64> {
   return %0 : tensor<3x5xi64>
 }
 
-// The wire puts parts one behind the other, so the dimension comes to the front.
+// The wire puts parts one behind the other, so a dimension behind many others comes to the front.
 // CHECK-LABEL: func.func @gather
-// CHECK-SAME: %[[X:.*]]: tensor<4x3x5xf32>
+// CHECK-SAME: %[[X:.*]]: tensor<11x3x5xf32>
 // CHECK: %[[F:.*]] = graph.transpose %[[X]] {permutation = array<i64: 2, 0, 1>}
-// CHECK: %[[G:.*]] = parallel.all_gather %[[F]] over ["tp"] dim 0 {parallel.origin = {{.*}}} : (tensor<5x4x3xf32>) -> tensor<10x4x3xf32>
-// CHECK: graph.transpose %[[G]] {permutation = array<i64: 1, 2, 0>} : (tensor<10x4x3xf32>) -> tensor<4x3x10xf32>
-func.func @gather(%x: tensor<4x3x5xf32>) -> tensor<4x3x10xf32> {
-  %0 = parallel.all_gather %x over ["tp"] dim 2 {parallel.origin = {node = "n", rule = "r", tactic = "t"}} : (tensor<4x3x5xf32>) -> tensor<4x3x10xf32>
-  return %0 : tensor<4x3x10xf32>
+// CHECK: %[[G:.*]] = parallel.all_gather %[[F]] over ["tp"] dim 0 {parallel.origin = {{.*}}} : (tensor<5x11x3xf32>) -> tensor<10x11x3xf32>
+// CHECK: graph.transpose %[[G]] {permutation = array<i64: 1, 2, 0>} : (tensor<10x11x3xf32>) -> tensor<11x3x10xf32>
+func.func @gather(%x: tensor<11x3x5xf32>) -> tensor<11x3x10xf32> {
+  %0 = parallel.all_gather %x over ["tp"] dim 2 {parallel.origin = {node = "n", rule = "r", tactic = "t"}} : (tensor<11x3x5xf32>) -> tensor<11x3x10xf32>
+  return %0 : tensor<11x3x10xf32>
 }
 
-// A dimension of size 1 is passed in name only.
+// Slices of few rows are scattered each for itself.
 // CHECK-LABEL: func.func @scatter
-// CHECK: graph.reshape %{{.*}} : (tensor<1x4x3xf32>) -> tensor<4x1x3xf32>
-// CHECK: parallel.reduce_scatter %{{.*}} over ["tp"] dim 0 {{.*}}: (tensor<4x1x3xf32>) -> tensor<2x1x3xf32>
-// CHECK: graph.reshape %{{.*}} : (tensor<2x1x3xf32>) -> tensor<1x2x3xf32>
-// CHECK-NOT: graph.transpose
-func.func @scatter(%x: tensor<1x4x3xf32>) -> tensor<1x2x3xf32> {
-  %0 = parallel.reduce_scatter %x over ["tp"] dim 1 {kind = #graph.reduce_kind<sum>} : (tensor<1x4x3xf32>) -> tensor<1x2x3xf32>
-  return %0 : tensor<1x2x3xf32>
+// CHECK-NEXT: %[[S:.*]] = parallel.reduce_scatter %{{.*}} over ["tp"] dim 1 {{.*}}: (tensor<8x4x3xf32>) -> tensor<8x2x3xf32>
+// CHECK-NEXT: return %[[S]]
+func.func @scatter(%x: tensor<8x4x3xf32>) -> tensor<8x2x3xf32> {
+  %0 = parallel.reduce_scatter %x over ["tp"] dim 1 {kind = #graph.reduce_kind<sum>} : (tensor<8x4x3xf32>) -> tensor<8x2x3xf32>
+  return %0 : tensor<8x2x3xf32>
 }
 
 // CHECK-LABEL: func.func @leading
