@@ -13,7 +13,10 @@ namespace llmc {
 using namespace mlir;
 namespace {
 
-constexpr int kMostRuns = 8; // of phase 5, which takes most of the time of a compilation
+// Runs of phase 5, which takes most of the time of a compilation: in search of a budget that fits, and
+// of larger ones that fit too, since the arena does not always grow with what is kept.
+constexpr int kMostRuns = 8, kMostTries = 10;
+constexpr int64_t kTries = 100; // a try keeps so small a part of the limit more than the one before
 
 // Holds what a run of phase 5 made of one stage.
 struct Measured {
@@ -33,22 +36,18 @@ public:
   void take(const Measured &now) {
     stage = now.stage;
     least = std::min(least, now.arena);
-    if (now.arena <= limit) {
-      bool isSame = best && best->choice == now.choice;
+    bool fits = now.arena <= limit, isSame = best && best->choice == now.choice;
+    if (fits)
       best = now;
-      lowest = budget;
-      int64_t room = (limit - now.arena) / now.slots;
-      isDone = isSame || budget == kAny || room == 0;
-      next(now.kept + room);
-      return;
+    if (tries == 0) {
+      bool isFound = fits ? grow(now, isSame) : shrink(now);
+      if (!isFound && ++runs < kMostRuns)
+        return;
+      isDone = !best || lowest == kAny;
+      budget = lowest;
     }
-    bool isLeast = now.kept == last; // a smaller budget changed nothing
-    last = now.kept;
-    ++misses;
-    highest = std::min(budget, now.kept);
-    isDone = isLeast && !best;
-    // Asks for the least there is before the runs are used up.
-    next(!best && misses >= kMostRuns / 2 ? 0 : now.kept - (now.arena - limit + now.slots - 1) / now.slots);
+    isDone |= tries++ == kMostTries;
+    budget += std::max<int64_t>(1, limit / kTries / now.slots);
   }
 
   int64_t budget = kAny;
@@ -57,18 +56,34 @@ public:
   int64_t stage = 0, least = kAny; // smallest arena so far
 
 private:
-  // Moves on to a budget between the largest that fitted and the smallest that did not.
-  void next(int64_t wanted) {
+  // Moves on to a larger budget than this one, which fits. Returns whether there is none.
+  bool grow(const Measured &now, bool isSame) {
+    lowest = budget;
+    int64_t room = (limit - now.arena) / now.slots;
+    return isSame || budget == kAny || room == 0 || !next(now.kept + room);
+  }
+
+  // Moves on to a smaller budget than this one, which does not fit. Returns whether there is none.
+  bool shrink(const Measured &now) {
+    bool isLeast = now.kept == last; // a smaller budget changed nothing
+    last = now.kept;
+    ++misses;
+    highest = std::min(budget, now.kept);
+    // Asks for the least there is before the runs are used up.
+    int64_t wanted = now.kept - (now.arena - limit + now.slots - 1) / now.slots;
+    return (isLeast && !best) || !next(!best && misses >= kMostRuns / 2 ? 0 : wanted);
+  }
+
+  // Chooses a budget between the largest that fitted and the smallest that did not, if there is one.
+  bool next(int64_t wanted) {
     int64_t low = best ? lowest + 1 : 0, high = highest == kAny ? kAny : highest - 1;
-    isDone |= low > high;
-    if (!isDone)
+    if (low <= high)
       budget = std::clamp(wanted, low, high);
-    else if (best)
-      budget = lowest;
+    return low <= high;
   }
 
   int64_t limit, lowest = 0, highest = kAny, last = -1;
-  int misses = 0;
+  int runs = 0, misses = 0, tries = 0;
 };
 
 // Runs phase 5 on a copy. Returns what became of the stages, in the order of their forward functions;
@@ -102,8 +117,10 @@ InFlightDiagnostic refuse(ModuleOp module, int64_t stage, int64_t arena, int64_t
          << "; allow so many, ";
 }
 
-constexpr const char *kSmaller = "or share out more (--zero, more tp, pp or dp), or take fewer rows (--micro-batch) "
+// Names what takes less, in a training step and in an inference.
+constexpr const char *kSmaller = "or share out more (--zero, more tp, cp, pp or dp), or take fewer rows (--micro-batch) "
                                  "or tokens (--seq)";
+constexpr const char *kSmallerInference = "or share out more (more tp, cp or pp), or take fewer rows or tokens (--dim)";
 
 } // namespace
 
@@ -112,7 +129,7 @@ LogicalResult fitMemory(ModuleOp module, const ScheduleOptions &options, int64_t
     return success();
   std::vector<StageSearch> searches;
   ScheduleOptions run = options;
-  for (int i = 0; i < kMostRuns; ++i) {
+  for (int i = 0; i < kMostRuns + kMostTries + 1; ++i) {
     FailureOr<SmallVector<Measured>> stages = measure(module, run);
     if (failed(stages))
       return failure();
@@ -139,11 +156,15 @@ LogicalResult fitMemory(ModuleOp module, const ScheduleOptions &options, int64_t
   return success(fits);
 }
 
-LogicalResult checkMemory(ModuleOp plan, int64_t limit) {
+LogicalResult checkMemory(ModuleOp plan, bool infer, int64_t limit) {
   bool fits = true;
   for (auto stage : plan.getOps<plan::StageOp>())
     if (int64_t arena = stage.getArenaBytes().value_or(0); arena > limit) {
-      refuse(plan, stage.getStage(), arena, limit, "") << "compute more again (--recompute auto), " << kSmaller;
+      InFlightDiagnostic error = refuse(plan, stage.getStage(), arena, limit, "");
+      if (infer)
+        error << kSmallerInference;
+      else
+        error << "compute more again (--recompute auto), " << kSmaller;
       fits = false;
     }
   return success(fits);

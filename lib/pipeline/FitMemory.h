@@ -14,8 +14,9 @@ namespace llmc {
 // does not fit whatever it keeps, and fails.
 mlir::LogicalResult fitMemory(mlir::ModuleOp module, const ScheduleOptions &options, int64_t limit);
 
-// Emits an error for each stage of a plan whose arena takes more than `limit` bytes, and fails.
-mlir::LogicalResult checkMemory(mlir::ModuleOp plan, int64_t limit);
+// Emits an error for each stage of a plan, of a training step or of an inference (`infer`), whose
+// arena takes more than `limit` bytes, and fails.
+mlir::LogicalResult checkMemory(mlir::ModuleOp plan, bool infer, int64_t limit);
 
 } // namespace llmc
 

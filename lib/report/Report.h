@@ -13,7 +13,9 @@
 namespace llmc::report {
 
 // Returns the object of `inspect --json`, for a plan that checkBounds accepts:
-//   model {name, parameters, layers, blocks}, mode (train|infer),
+//   model {name, parameters, layers, blocks}, mode (train|infer), recompute, memory_limit (bytes; 0: none),
+//   sequence_parallel (on|off), cp_kind (ring|heads|none), dropout (rates),
+//   attention_flops [of a step, by coordinate along cp, of one rank of each stage together],
 //   inputs [{name, dtype, shape}], outputs [same], parameters,
 //   parameter_shapes {name: shape}, parameter_types {name: how the model's files have it},
 //   constants, mesh, ranks, micro_batch, micro_batches, schedule (none of an inference),
@@ -37,6 +39,10 @@ nlohmann::json inspectJson(const planfile::ProgramT &program, uint64_t fileBytes
 // Formats the same as tables, with the schedule drawn as a grid: a row for each stage, columns in
 // the order that messages allow.
 std::string inspectText(const planfile::ProgramT &program, uint64_t fileBytes);
+
+// Returns the choice of --recompute with the FLOPs of a micro-batch that all stages together compute
+// again, as people read them: "full (1,024 FLOPs of a micro-batch again)".
+std::string recomputeNote(const planfile::ProgramT &program);
 
 // Draws the grid alone, in at most `columns` columns; the middle of a longer one is left out.
 std::string drawSchedule(const planfile::ProgramT &program, unsigned columns = 40);

@@ -190,6 +190,17 @@ static std::string typesText(const ProgramT &program) {
   return text;
 }
 
+std::string recomputeNote(const planfile::ProgramT &program) {
+  if (program.recompute == "none" || program.recompute.empty())
+    return "none";
+  double flops = 0;
+  for (const auto &one : program.recomputed)
+    if (!one->kept)
+      flops += one->flops * one->layers;
+  return program.recompute + " (" + (flops > 0 ? groupDigits(uint64_t(flops)) + " FLOPs" : "nothing") +
+         " of a micro-batch again)";
+}
+
 std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
   json j = inspectJson(program, fileBytes);
   std::ostringstream out;
@@ -206,7 +217,7 @@ std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
   else
     out << countOf(j["micro_batches"], "micro-batch") << " of " << countOf(j["micro_batch"], "row")
         << ", schedule " << j["schedule"].get<std::string>()
-        << ", recompute " << j["recompute"].get<std::string>() << ", dropout " << j["dropout"].get<std::string>();
+        << ", recompute " << recomputeNote(program) << ", dropout " << j["dropout"].get<std::string>();
   if (program.memory_limit)
     out << ", memory limit " << number(j["memory_limit"]) << " bytes";
   out << "\ntypes     " << typesText(program);

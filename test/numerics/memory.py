@@ -51,7 +51,8 @@ def ten_limits(folder, model, mesh, *flags):
         require((plan["recompute"], plan["memory_limit"]) == ("auto", limit), "inspect names the choice")
         work.append(redone(program))
     require(work[-1] == 0, f"all may be kept, and {work[-1]} FLOPs run again")
-    require(work[0] > 0 and all(a >= 0.99 * b for a, b in zip(work, work[1:])), f"more memory, more work: {work}")
+    # The arena follows what is kept nearly, so that a search of a few runs comes near the cheapest.
+    require(work[0] > 0 and all(a >= 0.95 * b for a, b in zip(work, work[1:])), f"more memory, more work: {work}")
     return f"{least:,} to {most:,} bytes, {work[0]:,.0f} FLOPs to none"
 
 
@@ -100,6 +101,8 @@ def refused(folder):
     require(done.returncode == 1 and "stage 0" in done.stderr and "--recompute auto" in done.stderr, done.stderr)
     program, _ = build(folder, "gpt2", "1x2x1", "--memory-limit", most)
     require(arena(program) == most, "a limit that allows it changes nothing")
+    _, done = build(folder, "gpt2", "1x1x1", "--infer", "--dim", "batch=1", "--memory-limit", 1000, check=False)
+    require(done.returncode == 1 and "--dim" in done.stderr and "--recompute" not in done.stderr, done.stderr)
     for bad in ["0", "-1", "1e9", "all", str(1 << 60)]:
         _, done = build(folder, "gpt2", "1x1x1", "--memory-limit", bad, check=False)
         require(done.returncode in (1, 2) and "--memory-limit" in done.stderr, f"{bad}: {done.stderr}")

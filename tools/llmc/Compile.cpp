@@ -12,6 +12,7 @@
 #include "lib/planfile/Precision.h"
 #include "lib/planfile/Program.h"
 #include "lib/planfile/SharedStates.h"
+#include "lib/report/Report.h"
 #include "lib/support/Counted.h"
 #include "lib/support/OutputFile.h"
 #include "lib/support/Progress.h"
@@ -124,7 +125,7 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
         << "\n";
   out << "choices     " << builtChoices() << ", sequence-parallel " << sequenceNote(program, options)
       << (options.cp > 1 ? text(", cp-kind ", nameOf(options.cpKind)) : "")
-      << ", recompute " << nameOf(options.recompute)
+      << ", recompute " << report::recomputeNote(program)
       << ", dropout " << (program.dropout.empty() ? "0" : program.dropout)
       << (options.memoryLimit ? text(", memory-limit ", options.memoryLimit) : "") << ", fusion "
       << (options.fuse ? "on" : "off") << ", zero " << options.zeroStage() << ", tie " << nameOf(options.tie)
