@@ -6,12 +6,11 @@ import time
 
 import numpy as np
 
-from harness import (Failure, Suite, below, compile_model, gradient_errors, loss_error,
-                     read_safetensors, require)
+from harness import (Failure, Suite, below, compile_model, gradient_errors, inspect, loss_error, read_safetensors,
+                     require)
 
-CONFIG = {"model_type": "gpt2", "n_layer": 16, "n_head": 16, "n_embd": 128, "vocab_size": 256,
-          "n_positions": 16}
-STEPS, ROWS, SEQUENCE = 3, 128, 16
+CONFIG = {"model_type": "gpt2", "n_layer": 16, "n_head": 16, "n_embd": 128, "vocab_size": 256}
+RANKS, STEPS, ROWS = 1024, 3, 128
 
 
 def run(program, folder):
@@ -30,16 +29,19 @@ def run(program, folder):
     return read_safetensors(dump), time.time() - start, usage.ru_maxrss * 1024
 
 
-def check(folder):
+def check(folder, sequence, *mesh):
     model = os.path.join(folder, "config.json")
     with open(model, "w") as f:
-        json.dump(CONFIG, f)
-    tokens = np.random.default_rng(1).integers(0, CONFIG["vocab_size"], STEPS * ROWS * SEQUENCE + 1)
+        json.dump({**CONFIG, "n_positions": sequence}, f)
+    tokens = np.random.default_rng(1).integers(0, CONFIG["vocab_size"], STEPS * ROWS * sequence + 1)
     tokens.astype("<u2").tofile(os.path.join(folder, "tokens.bin"))
-    flags = ["--seq", str(SEQUENCE), "--global-batch", str(ROWS)]
+    flags = ["--seq", sequence, "--global-batch", ROWS]
     one, many = os.path.join(folder, "one"), os.path.join(folder, "many")
-    compile_model(model, one, *flags, "--micro-batch", "8")
-    compile_model(model, many, *flags, "--mesh", "8x16x8")
+    compile_model(model, one, *flags, "--micro-batch", 8)
+    compile_model(model, many, *flags, *mesh)
+    plan = inspect(many)
+    require(plan["sequence_parallel"] == "on", "sequence parallelism is off")
+    require(plan["ranks"] == RANKS, f"{plan['ranks']} ranks")
     expected, _, _ = run(one, folder)
     got, seconds, memory = run(many, folder)
     # Twice the promised time, since machines are noisy; memory is not.
@@ -56,5 +58,6 @@ def check(folder):
 
 
 suite = Suite("many ranks")
-suite.run("16 layers on 8x16x8", check)
+suite.run("16 layers on 8x16x8", check, 16, "--mesh", "8x16x8")
+suite.run("16 layers on dp 4, pp 8, tp 4, cp 8", check, 32, "--mesh", "4x8x4", "--cp", 8)
 suite.finish()
