@@ -153,6 +153,14 @@ def explained(folder):
         require(words in text, f"no '{words}' in {text}")
 
 
+def named(folder):
+    """A call of a layer has that layer's name, not that of what the first layer reads."""
+    program, _ = build(folder, "gpt2", "1x2x2")
+    calls = json.loads(call([LLMC, "explain", program, "--json"]).stdout)["collectives"]
+    last = [c["name"] for c in calls if c["stage"] == 1 and c["kind"] == "all_gather" and c["name"].startswith("tp/backward/")]
+    require(len(last) >= 4 and not any("wpe" in name or "wte" in name for name in last), f"{last}")
+
+
 def same_bits(folder, model, mesh, *flags):
     """Losses, gradients and weights have the same bits whatever backward computes again."""
     dumps, tokens = {}, os.path.join(folder, "tokens.bin")
@@ -194,4 +202,5 @@ for model in ["gpt2", "llama", "gemma2", "bert", "qwen3"]:
 suite.run("same bits in each kind, bf16", same_bits, "llama", "2x1x2", "--precision", "bf16", "--zero", 3)
 suite.run("full keeps the input of a layer", layer_input_alone)
 suite.run("explain tells what is computed again", explained)
+suite.run("explain names calls by their layers", named)
 suite.finish()

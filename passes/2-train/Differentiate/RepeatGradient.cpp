@@ -45,17 +45,18 @@ LogicalResult RepeatGradient::build(OpBuilder &builder) {
 // value.
 void RepeatGradient::addCarriedCotangents(OpBuilder &builder, const ValueSet &live) {
   Operation *yield = forward.getBlock().getTerminator();
-  auto carry = [&](BlockArgument of, Value start) {
+  auto carry = [&](BlockArgument of, Value start, Location loc) {
     if (!start)
       start = Build(builder, forward.getLoc()).constantLike(0, of);
-    carried.push_back({of, block.addArgument(start.getType(), of.getLoc()), start});
+    carried.push_back({of, block.addArgument(start.getType(), loc), start});
   };
   for (auto [i, argument] : llvm::enumerate(forward.getCarriedArgs())) {
     Value start = outer.cotangents.lookup(forward->getResult(i));
     if (!inner.active.contains(argument) || !(start || live.contains(argument)))
       continue;
-    carry(argument, start);
+    // Names it as what an iteration gives, whose cotangent comes in.
     Value yielded = yield->getOperand(i);
+    carry(argument, start, yielded.getLoc());
     if (inner.active.contains(yielded))
       seed(yielded, carried.back().argument);
   }
@@ -64,9 +65,8 @@ void RepeatGradient::addCarriedCotangents(OpBuilder &builder, const ValueSet &li
       continue;
     // A parameter's gradient is summed over the iterations in its accumulator's type.
     Value accumulator = outer.accumulators.lookup(operand);
-    carry(argument, accumulator
-                        ? Build(builder, forward.getLoc()).constantLike(0, accumulator)
-                        : Value());
+    carry(argument, accumulator ? Build(builder, forward.getLoc()).constantLike(0, accumulator) : Value(),
+          argument.getLoc());
   }
 }
 

@@ -25,6 +25,7 @@ struct Fault {
   // Names what backward computes again, where tensor ranks share out the sequence; null: nothing, and
   // sequences are whole.
   const char *recompute = nullptr;
+  int rows = 1; // of a micro-batch
 };
 
 std::vector<Fault> importFaults();

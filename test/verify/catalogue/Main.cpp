@@ -74,7 +74,7 @@ public:
   const verify::IrMutationRunner *of(const Fault &fault) {
     std::string precision = fault.precision ? fault.precision : "fp32";
     std::string recompute = fault.recompute ? fault.recompute : "";
-    auto &court = courts[{fault.model, fault.mesh, precision, recompute, needsOracle(fault)}];
+    auto &court = courts[{fault.model, fault.mesh, precision, recompute, fault.rows, needsOracle(fault)}];
     if (court)
       return court.get();
     verify::VerifyOptions options;
@@ -87,7 +87,8 @@ public:
       compile.model = folder + "/" + fault.model + ".onnx";
     std::sscanf(fault.mesh, "%ldx%ldx%ldx%ld", &compile.dp, &compile.pp, &compile.tp, &compile.cp);
     compile.sequence = std::max<int64_t>(4, 2 * compile.cp);
-    compile.globalBatch = 2 * compile.dp * compile.pp;
+    compile.microBatch = fault.rows;
+    compile.globalBatch = 2 * compile.dp * compile.pp * fault.rows;
     if (fault.precision) {
       compile.precision = precision == "bf16" ? Precision::Bf16 : Precision::Fp16;
       compile.skipNonfinite = true;
@@ -104,7 +105,7 @@ public:
 private:
   mlir::MLIRContext &context;
   std::string folder, python;
-  using Key = std::tuple<std::string, std::string, std::string, std::string, bool>;
+  using Key = std::tuple<std::string, std::string, std::string, std::string, int, bool>;
   std::map<Key, std::unique_ptr<verify::IrMutationRunner>> courts;
 };
 

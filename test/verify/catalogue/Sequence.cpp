@@ -11,6 +11,11 @@ std::vector<Fault> sequenceFaults() {
     fault.recompute = recompute;
     return fault;
   };
+  auto ofTwoRows = [](Fault fault) {
+    fault.recompute = "none";
+    fault.rows = 2;
+    return fault;
+  };
   auto in = [](const char *function, const char *op, unsigned n = 0) {
     return Where{function, op, n};
   };
@@ -33,6 +38,10 @@ std::vector<Fault> sequenceFaults() {
             remove(in("backward", "plan.collective", 0))}, "full"),
       with({"a product that runs again is gone", "llama", mesh, Phase::Schedule, "static:",
             remove(in("backward", "plan.matmul", 0))}, "full"),
+      ofTwoRows({"rows of a gather are taken for one", "gpt2", mesh, Phase::Schedule, "kernels:",
+                 removeAttribute(in("forward", "plan.collective", 1), "slices")}),
+      ofTwoRows({"rows of a sum are taken for one", "llama", mesh, Phase::Schedule, "kernels:",
+                 removeAttribute(in("backward", "plan.collective", 1), "slices")}),
   };
 }
 
