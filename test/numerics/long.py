@@ -53,7 +53,9 @@ def infers(folder, name, mesh):
     """Logits of an exporter's file, of two heads, in one row of 16,384 tokens."""
     model = os.path.join(DATA, "models", name, "model.onnx")
     ids, program, out = (os.path.join(folder, x) for x in ("ids.npy", "program", "out"))
-    np.save(ids, np.random.default_rng(16).integers(0, 200, (1, TOKENS)))
+    with open(os.path.join(DATA, "models", name.split("/")[0], "config.json")) as f:
+        words = json.load(f)["vocab_size"]
+    np.save(ids, np.random.default_rng(16).integers(0, words, (1, TOKENS)))
     compile_model(model, program, "--infer", "--dim", f"batch=1,sequence={TOKENS}", "--mesh", mesh)
     masked = "attention_mask" in [one["name"] for one in inspect(program)["inputs"]]
     given = ["--input", f"input_ids={ids}"]
