@@ -224,7 +224,8 @@ def Parallel_AllToAllOp : Parallel_CollectiveOp<"all_to_all"> {
 def Parallel_ShiftOp : Parallel_CollectiveOp<"shift", [SameOperandsAndResultType]> {
   let summary = "each member gets the operand of the member `distance` before it, around a ring";
   let description = [{
-    Neighbouring shifts of one distance over one axis travel as one message.
+    Neighbouring shifts of one distance over one axis travel as one message, unless one sends what
+    another receives.
     Example: `%r = parallel.shift %x over ["cp"] by 1 : tensor<8x8xf32>`
     Rules: C1 a ring has a single axis; C2 0 < distance < the size of the axis.
   }];

@@ -149,7 +149,7 @@ LogicalResult fitMemory(ModuleOp module, const ScheduleOptions &options, int64_t
     if (search.best)
       choices.push_back(search.best->choice);
     else
-      refuse(module, search.stage, search.least, limit, " at least, whatever it computes again") << kSmaller;
+      refuse(module, search.stage, search.least, limit, " in the smallest form that was found, whatever it computes again") << kSmaller;
     fits &= search.best.has_value();
   }
   module->setAttr(kKept, ArrayAttr::get(module.getContext(), choices));

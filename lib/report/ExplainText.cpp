@@ -121,7 +121,7 @@ std::string meaningOf(const std::string &rule) {
       {"heads", "heads are cut"},
       {"column cut", "output features are cut"},
       {"rows", "rows of the batch are cut"},
-      {"tokens", "tokens of a row are shared out, and attention has all tokens of some of its heads"},
+      {"tokens", "tokens of a row are shared out; attention reaches those of other ranks as --cp-kind says"},
       {"sequence", "tokens of a row are cut between a row cut and the next column cut"},
       {"state held by several stages", "each of them adds its own share to the gradient"},
       {"partial sums", "each rank adds up its own rows or parameters"}};

@@ -255,7 +255,11 @@ json membersOf(const PlanIndex &book, const Traffic &t, const InstructionT &inst
     std::vector<uint32_t> group = {rank};
     if (const CollectiveT *collective = inst.body.AsCollective())
       group = groupOf(*program.mesh, *collective, rank);
-    else if (std::optional<Message> message = messageOf(inst))
+    else if (std::optional<Message> message = messageOf(inst); message && message->axis != program.stage_axis) {
+      CollectiveT ring; // of which each rank sends to one and receives from another
+      ring.axes = {message->axis};
+      group = groupOf(*program.mesh, ring, rank);
+    } else if (message)
       group.push_back(peerOf(*program.mesh, rank, *message));
     for (uint32_t member : group)
       if (member < seen.size())

@@ -83,7 +83,8 @@ private:
   void collect() {
     Trace trace = buildTrace(program, 1);
     for (const Node &node : trace.nodes) {
-      if (node.inst->body.type != Body::Recv || node.partner < 0)
+      if (node.inst->body.type != Body::Recv || node.partner < 0 ||
+          node.inst->body.AsRecv()->axis != program.stage_axis) // ranks of a ring are in one column
         continue;
       const Node &from = trace.nodes[node.partner];
       auto sender = find(from.stage, from.entry, pairOf(program, trace, from), /*before=*/true);

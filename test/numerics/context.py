@@ -55,7 +55,7 @@ def explained(folder):
     calls = json.loads(call([LLMC, "explain", program, "--json"]).stdout)["collectives"]
     name = next(c["name"] for c in calls if c["kind"] == "all_to_all")
     answer = call([LLMC, "explain", program, name]).stdout
-    for words in ["tactic      context", "attention has all tokens of some of its heads", "--cp 1: no such call", "16/cp"]:
+    for words in ["tactic      context", "attention reaches those of other ranks", "--cp 1: no such call", "16/cp"]:
         require(words in answer, f"no '{words}' in {answer}")
 
 

@@ -21,7 +21,7 @@ CHOICES = {
     "dp": [1, 2, 4],
     "pp": [1, 2],
     "tp": [1, 2, 4],
-    "cp": [1, 2],
+    "cp": [1, 2, 4],
     "cp-kind": ["ring", "heads"],
     "zero": [0, 1, 2, 3],
     "sequence-parallel": ["on", "off"],

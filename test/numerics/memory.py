@@ -34,7 +34,7 @@ def bounds(folder, model, mesh, *flags):
     """The arena if all is kept, and the smallest that the refusal of a small limit names."""
     most = arena(build(folder, model, mesh, *flags)[0])
     _, done = build(folder, model, mesh, "--recompute", "auto", "--memory-limit", 1, *flags, check=False)
-    found = [int(n) for n in re.findall(r"takes (\d+) bytes at least, whatever it computes again; allow so many", done.stderr)]
+    found = [int(n) for n in re.findall(r"takes (\d+) bytes in the smallest form that was found, whatever it computes again; allow so many", done.stderr)]
     require(done.returncode == 1 and len(found) == int(mesh[2]), f"names a size for each stage: {done.stderr}")
     return max(found), most
 

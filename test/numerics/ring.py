@@ -12,7 +12,7 @@ import os
 import numpy as np
 
 from context_checks import SEQ, build, config, inference, oracle, verified
-from harness import Suite, compile_model, inspect, require, train
+from harness import LLMC, Suite, call, compile_model, inspect, require, train
 
 RING = ("--cp-kind", "ring")
 
@@ -64,6 +64,18 @@ def passed_over(folder, window, cp, hops):
     return counted(folder, mistral(folder, window), cp, 1, 1, 1, 8, hops=hops)
 
 
+def reported(folder):
+    """Ranks of a ring are in one column of the schedule, and one group."""
+    program, _ = build(folder, "llama", "1x2x1", "--cp", 4, *RING)
+    with_ring = inspect(program)["bubble"]
+    calls = json.loads(call([LLMC, "explain", program, "--json"]).stdout)["collectives"]
+    name = next(c["name"] for c in calls if c["kind"] == "shift" and c["stage"] == 0)
+    answer = call([LLMC, "explain", program, name]).stdout
+    require("4 ranks; 1 group like this: [0,1,2,3]" in answer, answer)
+    program, _ = build(folder, "llama", "1x2x1")
+    require(with_ring == inspect(program)["bubble"], f"{with_ring}, without a ring {inspect(program)['bubble']}")
+
+
 def balance(folder):
     """Attention of causal rows costs all ranks as much; in an inference, whose rows keep their order, it does not."""
     found, total = {}, {}
@@ -95,6 +107,10 @@ suite.run("messages, llama with cp 2, tp 2, full", functools.partial(counted, pl
 suite.run("verified, llama with cp 3 on 1x2x1", verified, "llama", "1x2x1", 3, "--seq", 24, *RING)
 suite.run("verified, llama on 1x2x2 with cp 2, bf16", verified, "llama", "1x2x2", 2, "--precision", "bf16", *RING)
 suite.run("verified, gemma2 on 2x1x1 with cp 2, full", verified, "gemma2", "2x1x1", 2, "--recompute", "full", *RING)
+suite.run("verified, llama with cp 4, full", verified, "llama", "1", 4, "--recompute", "full", *RING)
+suite.run("verified, gemma2 with cp 4, selective", verified, "gemma2", "1", 4, "--recompute", "selective", *RING)
+# Logarithms of sums of five and more blocks are joined by kernels that read some of them from others.
+suite.run("verified, llama with cp 5", verified, "llama", "1", 5, "--seq", 40, *RING)
 suite.run("verified, gpt2 with cp 4 and dropout", verified, "gpt2", "1", 4, "--dropout", 0.1, *RING)
 # Ranks of cp 2 and 4 have parts of 8 and 4 tokens, each of two pieces: windows are shorter and longer than each.
 for cp, window in [(2, 3), (2, 11), (4, 1), (4, 3), (4, 7)]:
@@ -104,6 +120,7 @@ for window, hops in [(1, 0), (3, 2), (4, 3)]:
     suite.run(f"messages, mistral with a window of {window} on cp 4", passed_over, window, 4, hops)
 suite.run("verified by a smaller model, llama on 1x1x2 with cp 2", verified, "llama", "1x1x2", 2, "--twin", "on", *RING)
 suite.run("balance of attention", balance)
+suite.run("reports of rings", reported)
 for model in ["gpt2", "qwen3", "bert"]:
     suite.run(f"inference, {model}", inference, model, *RING)
 suite.finish()

@@ -176,7 +176,10 @@ LogicalResult OrderTokens::reorder(func::FuncOp func) {
     error << (below ? "s are " : " is ");
     if (below)
       error << below << " and ";
-    return error << below + blocks << ", or use --cp-kind heads";
+    error << below + blocks << ", if the model has so many positions";
+    if (length % ranks == 0)
+      error << ", or use --cp-kind heads";
+    return error;
   }
   if (std::string misfit = describeMisfit(func, tokens); !misfit.empty()) {
     func.emitRemark("tokens keep their order, so that ranks of a ring have unequal work in attention: ") << misfit;

@@ -21,7 +21,7 @@ InFlightDiagnostic &addNearest(InFlightDiagnostic &error, int64_t size, int64_t 
   error << "; the nearest valid number" << (below ? "s are " : " is ");
   if (below)
     error << below << " and ";
-  return error << below + parts;
+  return error << below + parts << ", if the model has so many positions";
 }
 
 struct ShardContext : impl::ShardContextBase<ShardContext> {

@@ -142,23 +142,28 @@ private:
   }
 
   // Joins the results of the same rows over two sets of keys: softmax's sum is that of both, to which each
-  // result counts by its share.
+  // result counts by its share, 1 / (1 + e^(lse of the other - its own)). Forms no power above 1, whatever
+  // the parts are.
   using Part = std::pair<Value, Value>; // o, lse
   Part merge(Part x, Part y) {
-    Value most = graph::MaximumOp::create(b.builder, b.loc, x.second.getType(), x.second, y.second);
+    Type type = x.second.getType();
+    auto larger = [&](Value p, Value q) -> Value { return graph::MaximumOp::create(b.builder, b.loc, type, p, q); };
+    auto shareOf = [&](Value difference) -> Value {
+      return graph::SigmoidOp::create(b.builder, b.loc, type, difference);
+    };
+    auto scaled = [&](Value o, Value factor) {
+      SmallVector<int64_t> shape(graph::shapeOf(factor));
+      shape.push_back(1);
+      return b.mul(o, b.broadcast(b.reshape(factor, shape), graph::shapeOf(o)));
+    };
+    Value most = larger(x.second, y.second);
     Value nothing = b.constantLike(-std::numeric_limits<double>::infinity(), most);
     Value isNothing = b.compare(most, nothing, graph::Predicate::eq);
-    // Shifts a row that sees no key so far by 0: its powers are zeros by any shift.
-    Value shift = b.select(isNothing, b.constantLike(0, most), most);
-    Value left = b.exp(b.sub(x.second, shift)), right = b.exp(b.sub(y.second, shift));
-    Value sum = b.select(isNothing, b.constantLike(1, most), b.add(left, right));
-    Value logSum = graph::LogOp::create(b.builder, b.loc, sum.getType(), sum);
-    auto share = [&](Value o, Value power) {
-      SmallVector<int64_t> shape(graph::shapeOf(power));
-      shape.push_back(1);
-      return b.mul(o, b.broadcast(b.reshape(b.div(power, sum), shape), graph::shapeOf(o)));
-    };
-    return {b.add(share(x.first, left), share(y.first, right)), b.select(isNothing, nothing, b.add(shift, logSum))};
+    // Takes two infinities for equal: a row that sees no key has zeros in both parts.
+    Value left = b.select(isNothing, b.constantLike(0, most), b.sub(x.second, y.second)), right = b.neg(left);
+    Value rest = graph::SoftplusOp::create(b.builder, b.loc, type, b.neg(larger(left, right)));
+    return {b.add(scaled(x.first, shareOf(left)), scaled(y.first, shareOf(right))),
+            b.select(isNothing, nothing, b.add(most, rest))};
   }
 
   Build b;

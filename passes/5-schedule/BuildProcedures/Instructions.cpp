@@ -108,18 +108,33 @@ void StageBuilder::buildCollective(Operation &op, plan::CollectiveKind kind,
   setLives(collective, {op.getOperand(0), op.getResult(0)});
 }
 
-// Returns the shift right behind `op` that goes the same way, or null.
-static parallel::ShiftOp nextShift(parallel::ShiftOp op) {
-  auto next = dyn_cast_or_null<parallel::ShiftOp>(op->getNextNode());
-  bool isSame = next && next.getAxes() == op.getAxes() && next.getDistance() == op.getDistance();
-  return isSame ? next : parallel::ShiftOp();
+// Returns the shifts that travel in one message with `op`: of those that stand side by side the ones
+// that go the same way, none of which sends what another receives.
+static SmallVector<parallel::ShiftOp> findMessage(parallel::ShiftOp op) {
+  Operation *at = op;
+  while (isa_and_nonnull<parallel::ShiftOp>(at->getPrevNode()))
+    at = at->getPrevNode();
+  SmallVector<parallel::ShiftOp> message;
+  for (; auto shift = dyn_cast_or_null<parallel::ShiftOp>(at); at = at->getNextNode()) {
+    auto fits = [&](parallel::ShiftOp other) {
+      return other.getAxes() == shift.getAxes() && other.getDistance() == shift.getDistance() &&
+             shift.getOperand() != other.getResult();
+    };
+    if (!llvm::all_of(message, fits)) {
+      if (llvm::is_contained(message, op))
+        break;
+      message.clear();
+    }
+    message.push_back(shift);
+  }
+  return message;
 }
 
-// Builds one message of all shifts that follow each other: a send to the rank ahead and, in one group
-// with it, a receive from the rank behind.
-void StageBuilder::buildShifts(parallel::ShiftOp first) {
+// Builds one message: a send to the rank ahead and, in one group with it, a receive from the rank behind.
+void StageBuilder::buildMessage(ArrayRef<parallel::ShiftOp> shifts) {
   SmallVector<Value> sent, received, sentBuffers, receivedBuffers;
-  for (auto shift = first; shift; shift = nextShift(shift)) {
+  parallel::ShiftOp first = shifts.front();
+  for (parallel::ShiftOp shift : shifts) {
     sent.push_back(shift.getOperand());
     received.push_back(shift.getResult());
     sentBuffers.push_back(bufferOf(shift.getOperand()));
@@ -199,9 +214,8 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
     return success();
   }
   if (auto shift = dyn_cast<parallel::ShiftOp>(op)) {
-    auto before = dyn_cast_or_null<parallel::ShiftOp>(op.getPrevNode());
-    if (!before || nextShift(before) != shift)
-      buildShifts(shift);
+    if (SmallVector<parallel::ShiftOp> message = findMessage(shift); message.front() == shift)
+      buildMessage(message);
     return success();
   }
   if (auto constant = dyn_cast<graph::ConstantOp>(op);

@@ -99,7 +99,7 @@ private:
   int64_t channelTo(bool forward, int64_t toChunk) const { return 2 * toChunk + !forward; }
   // Returns the channel of messages around a ring, which go to other ranks than those between stages.
   int64_t ringChannel() const { return 2 * static_cast<int64_t>(chunks.size()); }
-  void buildShifts(parallel::ShiftOp first);
+  void buildMessage(mlir::ArrayRef<parallel::ShiftOp> shifts);
 
   mlir::ModuleOp module;
   mlir::SymbolTable &symbols;

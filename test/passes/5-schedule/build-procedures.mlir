@@ -335,3 +335,23 @@ module attributes {graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=2,
     return %1 : tensor<2x4xf32>
   }
 }
+
+// -----
+
+// Shifts that stand side by side travel in one message, but not one that sends what another receives.
+// CHECK-LABEL: plan.stage
+// CHECK: plan.procedure @forward
+// CHECK: plan.send %[[A:.*]], %[[B:.*]] to "cp" 1 wrap
+// CHECK-NEXT: plan.recv %[[A1:.*]], %[[B1:.*]] from "cp" -1 wrap {{.*}}grouped
+// CHECK-NEXT: plan.send %[[A1]] to "cp" 1 wrap
+// CHECK-NEXT: plan.recv %{{.*}} from "cp" -1 wrap {{.*}}grouped
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "cp"=3, "tp"=1]>} {
+  func.func @forward_0(%a: tensor<4xf32> {graph.input = "a"}, %b: tensor<4xf32> {graph.input = "b"}) -> (tensor<4xf32> {parallel.residual = 0 : i64}, tensor<4xf32> {parallel.residual = 1 : i64}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+    %a1 = parallel.shift %a over ["cp"] by 1 : tensor<4xf32>
+    %b1 = parallel.shift %b over ["cp"] by 1 : tensor<4xf32>
+    %a2 = parallel.shift %a1 over ["cp"] by 1 : tensor<4xf32>
+    return %a2, %b1 : tensor<4xf32>, tensor<4xf32>
+  }
+  func.func @backward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} { return }
+  func.func @update_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} { return }
+}
