@@ -1,6 +1,6 @@
 // RUN: llmc-opt %s --split-input-file --llmc-order-tokens=ranks=2 --verify-diagnostics
 
-// expected-error @+1 {{T1: 2 ranks of a ring take two blocks each of a row, and 4 blocks do not divide 6 tokens; the nearest valid numbers are 4 and 8, or use --cp-kind heads}}
+// expected-error @+1 {{T1: 2 ranks of a ring take two blocks each of a row, and 4 blocks do not divide 6 tokens; the nearest valid numbers are 4 and 8, if the model has so many positions, or use --cp-kind heads}}
 func.func @forward(%x: tensor<2x6xf32> {graph.input = "x"}) -> tensor<2xf32> {
   %h = graph.reshape %x : (tensor<2x6xf32>) -> tensor<2x6x1x1xf32>
   %o, %lse = graph.attention %h, %h, %h {scale = 0.5 : f64, causal = true}

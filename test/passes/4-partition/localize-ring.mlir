@@ -19,7 +19,7 @@ func.func @forward(%q: tensor<1x6x2x4xbf16> {parallel.sharding = #rows}, %k: ten
   // CHECK-NEXT: %[[P2:.*]] = parallel.shift %[[P1]] over ["cp"] by 1
   // CHECK-NEXT: graph.attention %[[Q]], %[[K1]], %[[K1]], %[[P]], %[[P1]]
   // CHECK: graph.maximum %[[L0]],
-  // CHECK: graph.exp
+  // CHECK: graph.sigmoid
   // CHECK-NOT: parallel.shift
   // CHECK: graph.attention %[[Q]], %[[K2]], %[[K2]], %[[P]], %[[P2]]
   // CHECK: graph.cast {{.*}} -> tensor<1x2x2x4xbf16>
