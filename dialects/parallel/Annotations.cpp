@@ -36,6 +36,21 @@ func::FuncOp llmc::parallel::getStepFunction(ModuleOp module) {
   return module.lookupSymbol<func::FuncOp>(isInference(module) ? "forward" : "micro");
 }
 
+int64_t llmc::parallel::getNumVirtualStages(ModuleOp module) {
+  auto layers = module->getAttrOfType<DenseI64ArrayAttr>(kStageLayers);
+  MeshAttr mesh = getMesh(module);
+  int64_t stages = mesh ? mesh.getSize(planfile::AxisRole::Stages) : 1;
+  // A list of other stages than the mesh has belongs to another mesh.
+  return layers && !layers.empty() && layers.size() % stages == 0 ? layers.size() : stages;
+}
+
+int64_t llmc::parallel::getVirtualStage(func::FuncOp func) {
+  MeshAttr mesh = getMesh(func);
+  auto stage = func->getAttrOfType<IntegerAttr>(kStage), chunk = func->getAttrOfType<IntegerAttr>(kChunk);
+  int64_t stages = mesh ? mesh.getSize(planfile::AxisRole::Stages) : 1;
+  return (stage ? stage.getInt() : 0) + (chunk ? chunk.getInt() : 0) * stages;
+}
+
 int64_t llmc::parallel::getGroupSize(MeshAttr mesh, ArrayRef<StringAttr> axes) {
   int64_t size = 1;
   for (StringAttr axis : axes)

@@ -38,7 +38,10 @@ inline constexpr llvm::StringLiteral kOps = "parallel.ops";
 inline constexpr llvm::StringLiteral kStage = "parallel.stage";
 inline constexpr llvm::StringLiteral kStages = "parallel.stages";
 inline constexpr llvm::StringLiteral kLayers = "parallel.layers";
-// Counts, on a module, the model's layers of each stage (its repeats may hold several each).
+// Counts, on a module, the model's layers of each virtual stage (its repeats may hold several each).
+// Virtual stage k runs on stage k mod p of p, as its chunk k / p. Up to the split into stages
+// parallel.stage and parallel.layers on ops name virtual stages, after it parallel.stage on
+// functions names a stage and parallel.chunk the chunk.
 inline constexpr llvm::StringLiteral kStageLayers = "parallel.stage_layers";
 inline constexpr llvm::StringLiteral kStageBoundary = "parallel.boundary";
 inline constexpr llvm::StringLiteral kResidual = "parallel.residual";
@@ -67,6 +70,11 @@ bool isInference(mlir::ModuleOp module);
 // Returns what runs for a micro-batch before the split into stages: @micro of a training step,
 // @forward of an inference. Null if it is missing.
 mlir::func::FuncOp getStepFunction(mlir::ModuleOp module);
+// Returns the number of virtual stages: those that parallel.stage_layers lists, else the stages of
+// the mesh.
+int64_t getNumVirtualStages(mlir::ModuleOp module);
+// Returns the virtual stage of a stage's function (parallel.stage, parallel.chunk).
+int64_t getVirtualStage(mlir::func::FuncOp func);
 // Returns the number of ranks of a group over `axes`; 1 without a mesh.
 int64_t getGroupSize(MeshAttr mesh, llvm::ArrayRef<mlir::StringAttr> axes);
 

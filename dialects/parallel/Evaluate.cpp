@@ -137,7 +137,8 @@ class StagedStep {
 public:
   StagedStep(ModuleOp module, MeshAttr mesh, const StepInput &input)
       : module(module), mesh(mesh), input(input), machine(mesh, input.rounding), symbols(module),
-        stages(mesh.getSize(planfile::AxisRole::Stages)), infer(isInference(module)), states(mesh.getNumRanks()), residuals(mesh.getNumRanks()) {}
+        stages(mesh.getSize(planfile::AxisRole::Stages)), virtualStages(getNumVirtualStages(module)),
+        infer(isInference(module)), states(mesh.getNumRanks()), residuals(mesh.getNumRanks()) {}
 
   FailureOr<StepOutput> run() {
     findLayers();
@@ -358,16 +359,17 @@ private:
   }
 
   LogicalResult runMicroBatch(const NamedTensors &batch) {
-    for (int64_t stage = 0; stage < stages; ++stage)
+    for (int64_t stage = 0; stage < virtualStages; ++stage)
       if (failed(call("forward", {stage}, batch, 1)))
         return failure();
-    for (int64_t stage = infer ? 0 : stages; stage-- > 0;)
+    for (int64_t stage = infer ? 0 : virtualStages; stage-- > 0;)
       if (failed(call("backward", {stage}, batch, -1)))
         return failure();
     return success();
   }
 
-  FailureOr<Tensor> argument(func::FuncOp func, unsigned i, int64_t rank, const NamedTensors &given) {
+  FailureOr<Tensor> argument(func::FuncOp func, int64_t stage, unsigned i, int64_t rank,
+                             const NamedTensors &given) {
     DictionaryAttr attrs = func.getArgAttrDict(i);
     std::vector<int64_t> shape = shapeOf(func.getArgumentTypes()[i]);
     auto number = [&](StringRef key) { return attrs.getAs<IntegerAttr>(key).getInt(); };
@@ -390,25 +392,26 @@ private:
     const char *key = attrs.get(kStageBoundary) ? kStageBoundary.data() : kResidual.data();
     if (!attrs.get(key))
       return func.emitError("argument ") << i << " is bound to nothing";
-    auto &from = attrs.get(kStageBoundary) ? boundaries[rank] : residuals[rank];
+    auto &from = attrs.get(kStageBoundary) ? boundaries[rank] : residuals[rank][stage];
     auto found = from.find(number(key));
     if (found == from.end() || found->second.shape != shape)
       return func.emitError("argument ") << i << ": nobody made its " << key;
     return found->second;
   }
 
-  // Runs a procedure on some stages; its stage-boundary results go `direction` stages further.
+  // Runs a procedure of some virtual stages, one at most of each stage; its stage-boundary results go
+  // `direction` virtual stages further.
   LogicalResult call(StringRef procedure, ArrayRef<int64_t> which, const NamedTensors &given,
                      int64_t direction) {
     SmallVector<func::FuncOp> funcs(stages);
     std::vector<LockstepInterpreter::Tensors> arguments(machine.numRanks());
     for (int64_t stage : which) {
-      func::FuncOp func = funcs[stage] = function(procedure, stage);
+      func::FuncOp func = funcs[stage % stages] = function(procedure, stage);
       if (!func)
         return module.emitError("stage ") << stage << " has no " << procedure;
-      for (int64_t rank : machine.ranksOfStage(stage))
+      for (int64_t rank : machine.ranksOfStage(stage % stages))
         for (unsigned i = 0; i < func.getNumArguments(); ++i) {
-          FailureOr<Tensor> value = argument(func, i, rank, given);
+          FailureOr<Tensor> value = argument(func, stage, i, rank, given);
           if (failed(value))
             return failure();
           arguments[rank].push_back(std::move(*value));
@@ -420,19 +423,20 @@ private:
     if (direction)
       boundaries.clear();
     for (int64_t stage : which)
-      for (int64_t rank : machine.ranksOfStage(stage))
+      for (int64_t rank : machine.ranksOfStage(stage % stages))
         for (auto [i, value] : llvm::enumerate((*results)[rank]))
-          store(funcs[stage].getResultAttrDict(i), rank, stage + direction, std::move(value));
+          store(funcs[stage % stages].getResultAttrDict(i), stage, rank, direction, std::move(value));
     return success();
   }
 
-  void store(DictionaryAttr attrs, int64_t rank, int64_t receiver, Tensor value) {
+  void store(DictionaryAttr attrs, int64_t stage, int64_t rank, int64_t direction, Tensor value) {
     if (std::string name = keyOf(attrs); !name.empty())
       states[rank][name] = std::move(value);
     else if (auto number = attrs.getAs<IntegerAttr>(kStageBoundary))
-      boundaries[machine.neighbour(rank, receiver)][number.getInt()] = std::move(value);
+      boundaries[machine.neighbour(rank, (stage + direction + virtualStages) % stages)][number.getInt()] =
+          std::move(value);
     else if (auto number = attrs.getAs<IntegerAttr>(kResidual))
-      residuals[rank][number.getInt()] = std::move(value);
+      residuals[rank][stage][number.getInt()] = std::move(value);
     else if (std::string name = nameOf(attrs, kOutput); !name.empty() && infer) {
       placeOutput(wholes[name], attrs, rank, value);
     } else if (!name.empty()) {
@@ -538,13 +542,13 @@ private:
   const StepInput &input;
   LockstepInterpreter machine;
   SymbolTable symbols;
-  int64_t stages;
+  int64_t stages, virtualStages;
   bool infer;
   std::map<std::string, Whole> wholes; // outputs of an inference
   std::map<std::pair<std::string, int64_t>, std::pair<int64_t, int64_t>> layers;
   std::map<int64_t, llvm::MapVector<StringRef, Flat>> flats; // of each stage, by the first state
   std::vector<NamedTensors> states; // per rank
-  std::vector<std::map<int64_t, Tensor>> residuals;
+  std::vector<std::map<int64_t, std::map<int64_t, Tensor>>> residuals; // of each rank, by virtual stage
   std::map<int64_t, std::map<int64_t, Tensor>> boundaries; // by receiving rank
   StepOutput output;
 };

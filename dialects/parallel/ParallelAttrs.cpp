@@ -30,7 +30,7 @@ static bool isNumber(Attribute attribute) {
 
 static bool isProcedure(Attribute attribute) {
   auto name = dyn_cast<StringAttr>(attribute);
-  return name && (name == "forward" || name == "backward" || name == "update");
+  return name && (name == "forward" || name == "backward" || name == "weight" || name == "update");
 }
 
 static constexpr graph::DiscardableAttribute kTable[] = {
@@ -52,7 +52,7 @@ static constexpr graph::DiscardableAttribute kTable[] = {
     {kResidual, OnArgument | OnResult, "a number from 0", isNumber},
     {kKeepIndexedDim, OnOp, "a unit attribute", isA<UnitAttr>},
     {kChunk, OnOp, "an integer", isA<IntegerAttr>},
-    {kProcedure, OnOp, "\"forward\", \"backward\" or \"update\"", isProcedure},
+    {kProcedure, OnOp, "\"forward\", \"backward\", \"weight\" or \"update\"", isProcedure},
     {kValidShape, OnArgument | OnResult, "an array of i64", isA<DenseI64ArrayAttr>},
 };
 

@@ -23,7 +23,8 @@ namespace support {
 class Progress;
 } // namespace support
 
-enum class Schedule { GPipe, OneFOneB };
+// Selects the order of the micro-batches in a pipeline; passes/5-schedule/BuildTable has the orders.
+enum class Schedule { GPipe, OneFOneB, Interleaved, ZeroBubble };
 // Selects what backward computes again in place of reading what forward kept. Auto: as little as
 // fits the memory limit.
 enum class Recompute { None, Selective, Full, Auto };
@@ -50,6 +51,13 @@ constexpr const char *nameOf(Recompute recompute) {
                                         : "selective";
 }
 
+constexpr const char *nameOf(Schedule schedule) {
+  return schedule == Schedule::GPipe         ? "gpipe"
+         : schedule == Schedule::OneFOneB    ? "1f1b"
+         : schedule == Schedule::Interleaved ? "interleaved"
+                                             : "zero-bubble";
+}
+
 constexpr const char *nameOf(CpKind kind) { return kind == CpKind::Ring ? "ring" : "heads"; }
 
 constexpr const char *nameOf(Tie tie) {
@@ -67,7 +75,12 @@ struct CompileOptions : planfile::MeshSizes {
   // dp x pp x micro_batch) and the tokens of a row (0: from the model).
   int64_t microBatch = 1, globalBatch = 0, sequence = 0;
   std::map<std::string, int64_t> dims; // --dim name=value
-  Schedule schedule = Schedule::OneFOneB;
+  // Names the schedule; without one that of the virtual stages.
+  std::optional<Schedule> schedule;
+  // Counts the chunks of layers that a stage runs in turn; without a value 2 if they interleave, else 1.
+  std::optional<int64_t> virtualStages;
+  // Counts the layers of each virtual stage, in the order of the model; empty: balanced by FLOPs.
+  std::vector<int64_t> stages;
   Optimizer optimizer = Optimizer::AdamW;
   Tie tie = Tie::Auto;
   bool raise = true; // --raise on
@@ -117,6 +130,9 @@ struct CompileOptions : planfile::MeshSizes {
   // Limits the layers that are gathered ahead: more than that is no window any more.
   static constexpr int64_t kMostAhead = 1024;
 
+  // Limits the chunks of layers of a stage.
+  static constexpr int64_t kMostChunks = 1024;
+
   // Limits micro-batches x stages: a step is a table of them, which stays small enough to be read.
   static constexpr int64_t kMostRuns = int64_t(1) << 18;
 
@@ -124,6 +140,14 @@ struct CompileOptions : planfile::MeshSizes {
   // out in place of ending the run.
   bool scalesLoss() const { return !infer && precision == Precision::Fp16; }
   bool skipsNonfinite() const { return skipNonfinite.value_or(scalesLoss()); }
+  // Returns the schedule and the chunks of a stage that the choices make together. Both may be
+  // invalid: checkChoices in lib/pipeline refuses such.
+  Schedule scheduleKind() const {
+    return schedule.value_or(virtualStages.value_or(1) > 1 ? Schedule::Interleaved : Schedule::OneFOneB);
+  }
+  int64_t chunks() const {
+    return virtualStages.value_or(schedule == Schedule::Interleaved ? 2 : 1);
+  }
   // Returns the stage of ZeRO; 0 where no other rank has the same data-parallel states.
   int zeroStage() const { return infer || dp * cp == 1 ? 0 : zero.value_or(1); }
 

@@ -104,13 +104,21 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
   options.sequence = number(model, "sequence", 0);
   options.microBatch = number(stored, "micro_batch", 1);
   options.globalBatch = number(stored, "global_batch", 0);
-  options.schedule = text(stored, "schedule") == "gpipe" ? Schedule::GPipe : Schedule::OneFOneB;
+  for (Schedule one : {Schedule::GPipe, Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble})
+    if (text(stored, "schedule") == nameOf(one))
+      options.schedule = one;
   options.optimizer = text(stored, "optimizer") == "sgd" ? Optimizer::Sgd : Optimizer::AdamW;
-  if (!llvm::is_contained({"gpipe", "1f1b"}, text(stored, "schedule")) ||
+  if (!options.schedule ||
       !llvm::is_contained({"adamw", "sgd", "none"}, text(stored, "optimizer")))
-    return module.emitError("plan.options has schedule gpipe or 1f1b, and optimizer adamw, sgd or "
-                            "none, got ")
+    return module.emitError("plan.options has schedule gpipe, 1f1b, interleaved or zero-bubble, and optimizer "
+                            "adamw, sgd or none, got ")
            << stored;
+  options.virtualStages = number(stored, "virtual_stages", 1);
+  if (*options.virtualStages < 1 || *options.virtualStages > CompileOptions::kMostChunks)
+    return module.emitError("plan.options has virtual_stages from 1 to ")
+           << CompileOptions::kMostChunks << ", got " << stored;
+  if (auto stages = stored.getAs<DenseI64ArrayAttr>("stages"))
+    options.stages.assign(stages.asArrayRef().begin(), stages.asArrayRef().end());
   int64_t rows = 0;
   if (options.microBatch < 1 || options.globalBatch < 0 || options.dp < 1 ||
       __builtin_mul_overflow(options.microBatch, options.dp, &rows) ||
@@ -290,8 +298,15 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
   compare("--global-batch", support::text(asked.globalBatch), support::text(written.globalBatch));
   compare("--seq", support::text(asked.sequence), support::text(written.sequence));
   compare("--dim", dimsText(asked), dimsText(written));
-  auto isGpipe = [](const CompileOptions &o) { return o.schedule == Schedule::GPipe; };
-  compare("--schedule", onOff(isGpipe(asked), "gpipe", "1f1b"), onOff(isGpipe(written), "gpipe", "1f1b"));
+  compare("--schedule", nameOf(asked.scheduleKind()), nameOf(written.scheduleKind()));
+  compare("--virtual-stages", support::text(asked.chunks()), support::text(written.chunks()));
+  auto stagesOf = [](const CompileOptions &o) {
+    std::string list;
+    for (int64_t count : o.stages)
+      list += support::text(list.empty() ? "" : ",", count);
+    return list.empty() ? "auto" : list;
+  };
+  compare("--stages", stagesOf(asked), stagesOf(written));
   auto isSgd = [](const CompileOptions &o) { return o.optimizer == Optimizer::Sgd; };
   compare("--optimizer", onOff(isSgd(asked), "sgd", "adamw"), onOff(isSgd(written), "sgd", "adamw"));
   auto precisionOf = [](const CompileOptions &o) {

@@ -9,6 +9,7 @@
 #include "lib/pipeline/FitMemory.h"
 #include "lib/pipeline/RunPasses.h"
 #include "lib/planfile/EmbeddedProgram.h"
+#include "lib/support/Counted.h"
 #include "lib/support/FlagSetters.h"
 #include "lib/support/OutputFile.h"
 #include "mlir/Parser/Parser.h"
@@ -116,6 +117,39 @@ static int64_t tokensOf(ModuleOp module) {
   return tokens ? tokens.getInt() : 0;
 }
 
+// Adds an error for each choice of the pipeline's schedule that does not fit another one.
+static void checkSchedule(const CompileOptions &options, std::vector<std::string> &errors) {
+  int64_t p = options.pp, v = options.chunks(), m = options.microBatches();
+  Schedule schedule = options.scheduleKind();
+  if (!options.stages.empty() && int64_t(options.stages.size()) != p * v)
+    errors.push_back(support::text("--stages gives the layers of ", support::counted(options.stages.size(), "stage"),
+                                   ", and there are ", p * v, v > 1 ? support::text(" (pp ", p, " x ", v, " virtual)") : "",
+                                   ": give one number for each, or auto"));
+  if (options.infer)
+    return;
+  if (schedule != Schedule::Interleaved) {
+    if (v > 1)
+      errors.push_back(support::text("--schedule ", nameOf(schedule), " runs one chunk of layers a stage; use "
+                                     "--virtual-stages 1 or --schedule interleaved"));
+    return;
+  }
+  if (v < 2)
+    errors.push_back("--schedule interleaved runs at least two chunks of layers a stage; use --virtual-stages 2 "
+                     "or more, or --schedule 1f1b");
+  if (p < 2) {
+    errors.push_back("--schedule interleaved is for several stages, and pp is 1; use --pp 2 or more, or --schedule "
+                     "1f1b");
+  } else if (m % p != 0) {
+    int64_t rows = options.batchRows(), below = m / p * p;
+    auto batch = [&](int64_t count) {
+      return support::text(count, " (--global-batch ", count * rows, ")");
+    };
+    errors.push_back(support::text("--schedule interleaved runs micro-batches in groups of pp = ", p, ", and ", m,
+                                   " are no multiple of it; the nearest valid numbers are ",
+                                   below ? batch(below) + " and " : std::string(), batch(below + p)));
+  }
+}
+
 // Adds an error for each choice that does not fit another one, or the tokens of a row.
 static void checkChoices(const CompileOptions &options, int64_t tokens, std::vector<std::string> &errors) {
   if (options.lossScale != 0 && options.precision != Precision::Fp16)
@@ -138,6 +172,7 @@ static void checkChoices(const CompileOptions &options, int64_t tokens, std::vec
     errors.push_back(std::string("--reduce-dtype fp16 does not fit --precision ") + nameOf(precision) +
                      ": sums of gradients exceed fp16 without a loss scale; use --reduce-dtype bf16 or "
                      "--precision fp16");
+  checkSchedule(options, errors);
   int64_t parts = options.tp * options.cp;
   if (options.tp > 1 && options.sequenceParallel.value_or(false) && !options.cutsSequence(tokens))
     errors.push_back(support::text(
@@ -223,7 +258,7 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   for (const auto &[dim, size] : options.dims)
     dims.push_back(entry(dim, b.getI64IntegerAttr(size)));
   llvm::SmallVector<NamedAttribute> entries = {
-      entry("schedule", name(options.schedule == Schedule::GPipe ? "gpipe" : "1f1b")),
+      entry("schedule", name(nameOf(options.scheduleKind()))),
       entry("micro_batch", b.getI64IntegerAttr(microBatch)),
       entry("micro_batches", b.getI64IntegerAttr(microBatches)),
       entry("global_batch", b.getI64IntegerAttr(rows)),
@@ -246,6 +281,10 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
     entries.push_back(entry("sequence_parallel", name(options.cutsSequence(tokens) ? "on" : "off")));
   if (options.cp > 1)
     entries.push_back(entry("cp_kind", name(nameOf(options.cpKind))));
+  if (options.chunks() > 1)
+    entries.push_back(entry("virtual_stages", b.getI64IntegerAttr(options.chunks())));
+  if (!options.stages.empty())
+    entries.push_back(entry("stages", b.getDenseI64ArrayAttr(options.stages)));
   if (options.recompute != Recompute::None)
     entries.push_back(entry("recompute", name(nameOf(options.recompute))));
   if (options.dropout || options.configDropout)
@@ -272,7 +311,7 @@ static std::string elementType(Precision precision) {
 
 static ScheduleOptions scheduleOptions(const CompileOptions &options, bool infer) {
   ScheduleOptions schedule;
-  schedule.schedule = options.schedule == Schedule::GPipe ? "gpipe" : "1f1b";
+  schedule.schedule = nameOf(options.scheduleKind());
   schedule.microBatches = infer ? 1 : options.microBatches();
   schedule.recompute = nameOf(options.recompute);
   schedule.fuse = options.fuse;
@@ -294,6 +333,8 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
   case Phase::Train:
     // Differentiation comes before sharding: gradients belong to the global program. An inference
     // has none.
+    if (infer)
+      buildDivisionPipeline(pm, {options.pp, 1, options.stages});
     if (infer && options.precision)
       buildPrecisionPipeline(pm, elementType(*options.precision));
     if (!infer)
@@ -302,7 +343,8 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
                               elementType(options.gradDtype), options.scalesLoss(),
                               options.skipsNonfinite(),
                               dropoutRates(module, options).value_or(DropoutRates()),
-                              options.cp, options.cpKind == CpKind::Ring});
+                              options.cp, options.cpKind == CpKind::Ring,
+                              {options.pp, options.chunks(), options.stages}});
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.

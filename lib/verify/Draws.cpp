@@ -81,13 +81,16 @@ Drawn draw(uint64_t seed, uint32_t number, bool infer) {
   o.tp = pick({1, 2, 2, 4});
   // Make most draws fit the mesh; the compiler must refuse the others with a reason.
   if (pick({0, 1, 1, 1, 1, 1, 1, 1})) {
-    o.pp = std::min(o.pp, layers);
+    o.pp = std::min(o.pp, layers + 1); // the last stage may have the head alone
     while (heads % o.tp != 0)
       o.tp /= 2;
   }
   o.microBatch = pick({1, 1, 2});
   o.globalBatch = o.batchRows() * pick({1, 2, 3, 5});
-  o.schedule = pick({0, 1}) ? Schedule::GPipe : Schedule::OneFOneB;
+  const Schedule schedules[] = {Schedule::OneFOneB, Schedule::GPipe, Schedule::ZeroBubble, Schedule::Interleaved};
+  o.schedule = schedules[pick({0, 1, 2, 3})];
+  if (o.schedule == Schedule::Interleaved && (o.pp == 1 || o.microBatches() % o.pp != 0 || 2 * o.pp > layers + 2))
+    o.schedule = Schedule::OneFOneB;
   o.optimizer = pick({0, 1}) ? Optimizer::Sgd : Optimizer::AdamW;
   drawn.config = configOf(family, s);
   const char *names[] = {"learned positions", "rotary", "rotary, norms of heads",
@@ -105,7 +108,7 @@ Drawn draw(uint64_t seed, uint32_t number, bool infer) {
     return drawn;
   }
   text << counted(o.microBatches(), "micro-batch") << " of " << counted(o.batchRows(), "row") << " of " << o.sequence
-       << ", " << (o.schedule == Schedule::GPipe ? "gpipe" : "1f1b") << ", "
+       << ", " << nameOf(o.scheduleKind()) << ", "
        << (o.optimizer == Optimizer::Sgd ? "sgd" : "adamw");
   return drawn;
 }

@@ -272,7 +272,8 @@ void Verifier::describe(const CompileOptions &compile) {
   }
   report.device += counted(compile.globalRows(), "row") + " a step in " +
                    counted(compile.microBatches(), "micro-batch") + ", " +
-                   (compile.schedule == Schedule::GPipe ? "gpipe" : "1f1b");
+                   nameOf(compile.scheduleKind()) +
+                   (compile.chunks() > 1 ? " of " + counted(compile.chunks(), "chunk") + " a stage" : "");
 }
 
 FailureOr<Report> Verifier::run() {

@@ -3,7 +3,7 @@
 #ifndef LLMC_PASSES_TRAIN_PASSES_H
 #define LLMC_PASSES_TRAIN_PASSES_H
 
-#include "dialects/graph/Graph.h"
+#include "dialects/parallel/Parallel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"

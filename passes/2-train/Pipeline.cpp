@@ -4,6 +4,16 @@
 
 using namespace llmc;
 
+void llmc::buildDivisionPipeline(mlir::OpPassManager &pm, const DivisionOptions &options) {
+  // Layers that a stage has in several chunks are cut apart with their states. Gradients, moments and
+  // updates then follow for each part by itself.
+  DivideLayersOptions divide;
+  divide.stages = options.stages;
+  divide.chunks = options.chunks;
+  divide.layers.assign(options.layers.begin(), options.layers.end());
+  pm.addPass(createDivideLayers(divide));
+}
+
 void llmc::buildPrecisionPipeline(mlir::OpPassManager &pm, const std::string &element) {
   LowerPrecisionOptions precision;
   precision.element = element;
@@ -22,6 +32,8 @@ void llmc::buildDropoutPipeline(mlir::OpPassManager &pm, const DropoutRates &rat
 }
 
 void llmc::buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options) {
+  buildDivisionPipeline(pm, options.division);
+
   // Dropout is part of the model that is trained. Its places are found while the model is as it was
   // raised, without casts; and being ops of the model, dropouts get types and gradients as others do.
   buildDropoutPipeline(pm, options.dropout);

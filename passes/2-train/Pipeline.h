@@ -5,6 +5,7 @@
 
 #include "mlir/Pass/PassManager.h"
 #include <string>
+#include <vector>
 
 namespace llmc {
 
@@ -12,6 +13,13 @@ namespace llmc {
 struct DropoutRates {
   double embedding = 0, attention = 0, attentionOutput = 0, mlpOutput = 0;
   bool any() const { return embedding > 0 || attention > 0 || attentionOutput > 0 || mlpOutput > 0; }
+};
+
+// Describes a pipeline: its stages (0: those of the mesh) and the chunks of each; `layers` has the layers
+// of each virtual stage, or is empty.
+struct DivisionOptions {
+  int64_t stages = 0, chunks = 1;
+  std::vector<int64_t> layers = {};
 };
 
 struct TrainOptions {
@@ -23,11 +31,15 @@ struct TrainOptions {
   DropoutRates dropout = {};
   int64_t cp = 1;               // ranks that share out the tokens of a row
   bool ring = false;            // keys travel around them: tokens are reordered for them
+  DivisionOptions division = {};
 };
 
 // Adds the pass that decides element types: all of the phase that an inference needs, and only if it
 // shall not keep the types of its file.
 void buildPrecisionPipeline(mlir::OpPassManager &pm, const std::string &element);
+
+// Adds the pass that divides the layers over the virtual stages: what an inference needs of it.
+void buildDivisionPipeline(mlir::OpPassManager &pm, const DivisionOptions &options);
 
 // Adds the pass that drops elements, if any rate is above 0.
 void buildDropoutPipeline(mlir::OpPassManager &pm, const DropoutRates &rates);

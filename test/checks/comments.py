@@ -15,7 +15,7 @@ VERBS = set(
     Assembles Assigns Begins Belongs Binds Borrows Bounds Brings Broadcasts Builds Calls Changes Checks Chooses
     Claims Classifies Clones Collects Combines Compares Compiles Computes Continues Controls
     Converts Copies Corrects Counts Creates Cuts Decides Declares Decodes Defines Dequantizes
-    Describes Differentiates Disables Distinguishes Distributes Draws Drives Drops Embeds Emits
+    Describes Differentiates Disables Distinguishes Distributes Divides Draws Drives Drops Embeds Emits
     Ends Enters Enumerates Erases Estimates Evaluates Exchanges Executes Expands Explains
     Extends Fails Fills Finds Flattens Folds Forbids Formats Frees Gathers Gives Groups Handles
     Hashes Hints Holds Identifies Implements Imports Indexes Inserts Installs Interprets Joins Keeps

@@ -109,6 +109,19 @@ void addCudaKernels(CommandLine &line, const GivenFlag &given, Problems &problem
   }
 }
 
+void setStages(CommandLine &line, const GivenFlag &given, Problems &problems) {
+  line.options.stages.clear();
+  if (given.value == "auto")
+    return;
+  for (const std::string &part : split(given.value, ',')) {
+    auto count = support::parseWhole(part);
+    if (!count || *count > kMost)
+      return problems.usage("--stages needs auto, or the layers of each virtual stage joined by commas, got '",
+                            given.value, "'");
+    line.options.stages.push_back(int64_t(*count));
+  }
+}
+
 void setLossScale(CommandLine &line, const GivenFlag &given, Problems &problems) {
   auto scale = support::parseReal(given.value);
   if (given.value == "dynamic")

@@ -15,6 +15,8 @@ void addDims(CommandLine &line, const support::GivenFlag &given, support::Proble
 // Adds sm_80,sm_90 or all.
 void addCudaKernels(CommandLine &line, const support::GivenFlag &given,
                     support::Problems &problems);
+// Sets the layers of each virtual stage: auto, or numbers joined by commas.
+void setStages(CommandLine &line, const support::GivenFlag &given, support::Problems &problems);
 // Sets the scale of the loss: dynamic, or a number of at least 1.
 void setLossScale(CommandLine &line, const support::GivenFlag &given, support::Problems &problems);
 // Refuses all but a rate of 0.

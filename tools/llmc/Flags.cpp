@@ -94,10 +94,20 @@ Entries meshFlags() {
 Entries choiceFlags() {
   return {
       {{"--schedule", kChoice, nullptr, "order of the micro-batches",
-        training({.standard = "1f1b", .values = {"1f1b", "gpipe"},
-                  .later = {"interleaved", "zero-bubble", "auto"}},
+        training({.standard = "1f1b", .values = {"1f1b", "gpipe", "interleaved", "zero-bubble"},
+                  .later = {"auto"}},
                  "each stage runs once; leave it out")},
-       choose(of(&CompileOptions::schedule), std::vector{Schedule::OneFOneB, Schedule::GPipe})},
+       choose(of(&CompileOptions::schedule),
+              std::vector<std::optional<Schedule>>{Schedule::OneFOneB, Schedule::GPipe, Schedule::Interleaved,
+                                                   Schedule::ZeroBubble})},
+      {{"--virtual-stages", kChoice, "N",
+        "chunks of layers that a stage runs in turn (interleaved)",
+        training({.standard = "1; interleaved: 2", .later = {"auto"}}, "each stage runs once; leave it out")},
+       whole(of(&CompileOptions::virtualStages), 1, CompileOptions::kMostChunks)},
+      {{"--stages", kChoice, "auto|N,N,...",
+        "layers of each virtual stage in the order of the model, 0 for\nan embedding or a head alone; auto: the least largest by FLOPs",
+        {.standard = "auto"}},
+       setStages},
       {{"--optimizer", kChoice, nullptr, "what updates the weights",
         training({.standard = "adamw", .values = {"adamw", "sgd"}},
                  "nothing is updated; leave it out")},
@@ -190,7 +200,6 @@ Entries laterFlags() {
       later("--target", "cpu", {"cuda"}),
       axis("--ep", nullptr, "1"),
       axis("--etp", nullptr, "1"),
-      later("--virtual-stages", "1", {"2", "3", "4", "auto"}),
       later("--attention", "flash", {"unfused"}),
       later("--overlap", "on", {"off"}),
       later("--software", "llmc", {"eager", "fused"}),
@@ -321,7 +330,8 @@ Why a program made by llmc compile moves what it moves between ranks, and how it
 ops are cut. Without NAME: the collectives and messages of a step, each with a name.
 
   NAME                   a collective or message by that name, a node or parameter of
-                         the model, or a kind of op (matmul, attention)
+                         the model, a kind of op (matmul, attention), or `schedule`:
+                         what other orders of the micro-batches would change
 )";
 constexpr const char *kVerifyText = R"(
 Shows that the plan for a mesh equals its model on one rank: static checks of the

@@ -3,6 +3,7 @@
 #include "lib/verify/scaled/ScaledDownModel.h"
 
 #include "dialects/graph/Graph.h"
+#include "dialects/parallel/Annotations.h"
 #include "lib/planfile/AxisNames.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/support/Counted.h"
@@ -247,6 +248,10 @@ FailureOr<Report> verifyScaledDownModel(MLIRContext &context, const VerifyOption
   doing.emplace(options.progress, "compile the scaled-down model");
 
   CompileOptions small = scaledDownOptions(options.compile);
+  // Keep the layers of the stages: sizes that are scaled down would balance otherwise.
+  if (auto counts = plan->at(Phase::Schedule)->getAttrOfType<DenseI64ArrayAttr>(parallel::kStageLayers);
+      counts && counts.size() > 1)
+    small.stages.assign(counts.asArrayRef().begin(), counts.asArrayRef().end());
   FailureOr<ScaledDownModel> twin = ModelScaler(context, small, *plan).make();
   if (failed(twin))
     return failure();

@@ -70,6 +70,9 @@ CompileOptions oneRank(const CompileOptions &options) {
     one.globalBatch = options.globalRows();
   }
   static_cast<planfile::MeshSizes &>(one) = {};
+  one.schedule.reset(); // a pipeline of one stage divides nothing
+  one.virtualStages.reset();
+  one.stages.clear();
   // A limit is for the ranks of a mesh: one rank keeps all.
   one.memoryLimit = 0;
   if (one.recompute == Recompute::Auto)

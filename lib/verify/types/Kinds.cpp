@@ -24,16 +24,16 @@ static bool isLinear(Operation *op) {
 std::optional<ValueKinds::Passage> ValueKinds::passageOf(func::FuncOp func, DictionaryAttr attrs,
                                                          bool leaves) {
   auto procedure = func->getAttrOfType<StringAttr>(parallel::kProcedure);
-  auto stage = func->getAttrOfType<IntegerAttr>(parallel::kStage);
-  if (!attrs || !procedure || !stage)
+  if (!attrs || !procedure || !func->hasAttr(parallel::kStage))
     return std::nullopt;
+  int64_t stage = parallel::getVirtualStage(func);
   if (auto number = attrs.getAs<IntegerAttr>(parallel::kResidual))
-    return Passage{"kept", stage.getInt(), number.getInt()};
+    return Passage{"kept", stage, number.getInt()};
   auto number = attrs.getAs<IntegerAttr>(parallel::kStageBoundary);
   if (!number)
     return std::nullopt;
   int64_t further = !leaves ? 0 : procedure.getValue() == "forward" ? 1 : -1;
-  return Passage{procedure.str(), stage.getInt() + further, number.getInt()};
+  return Passage{procedure.str(), stage + further, number.getInt()};
 }
 
 ValueKinds::ValueKinds(ModuleOp module) : module(module), symbols(module) {

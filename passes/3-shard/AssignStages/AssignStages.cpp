@@ -4,9 +4,9 @@
 #include "dialects/graph/Repeat.h"
 #include "dialects/parallel/Annotations.h"
 #include "passes/3-shard/AssignStages/SplitStacks.h"
-#include "passes/3-shard/AssignStages/WantedStages.h"
 
-#include <numeric>
+#include "dialects/parallel/WantedStages.h"
+#include "llvm/Support/InterleavedRange.h"
 
 namespace llmc {
 #define GEN_PASS_DEF_ASSIGNSTAGES
@@ -15,36 +15,6 @@ namespace llmc {
 using namespace mlir;
 using namespace parallel;
 namespace {
-
-// Returns the number of layers of each stage; the pass description has the rule.
-SmallVector<int64_t> divideLayers(int64_t layers, int64_t stages) {
-  SmallVector<int64_t> counts(stages, layers / stages);
-  int64_t rest = layers % stages;
-  for (int64_t s = stages - 2; s >= 0 && rest > 0; --s, --rest)
-    ++counts[s];
-  return counts;
-}
-
-// Returns the number of groups of each stage, where groups hold different numbers of layers. A
-// stage takes groups while that brings it nearer to an even share, and leaves one for each later
-// stage.
-SmallVector<int64_t> divideGroups(ArrayRef<int64_t> layers, int64_t stages) {
-  if (llvm::all_equal(layers))
-    return divideLayers(layers.size(), stages);
-  SmallVector<int64_t> counts(stages, 0);
-  int64_t rest = std::accumulate(layers.begin(), layers.end(), int64_t(0));
-  size_t next = 0;
-  for (int64_t s = 0; s < stages; ++s) {
-    int64_t taken = 0, left = stages - s;
-    while (next < layers.size() && int64_t(layers.size() - next) >= left &&
-           (left == 1 || taken == 0 || (2 * taken + layers[next]) * left <= 2 * rest)) {
-      taken += layers[next++];
-      ++counts[s];
-    }
-    rest -= taken;
-  }
-  return counts;
-}
 
 ArrayRef<int64_t> layersOf(Operation *repeat) {
   return repeat->getAttrOfType<DenseI64ArrayAttr>(kLayers).asArrayRef();
@@ -59,40 +29,30 @@ int64_t firstStageOf(Operation *repeat) {
   return llvm::find_if(counts, [](int64_t n) { return n > 0; }) - counts.begin();
 }
 
-// Divides the groups of layers over the stages, contiguously over the repeats in the order in which
-// they run; the repeats of the backward pass mirror them. Writes parallel.layers and
-// parallel.stage_layers. Emits an error if there are fewer groups than stages.
-LogicalResult divideRepeats(func::FuncOp func, int64_t stages) {
+// Gives each repeat the groups of layers of each stage, contiguously over the repeats in the order in
+// which they run; the repeats of the backward pass mirror them. `counts` has the layers of each
+// stage. Emits an error if a stage begins inside of a group, or the counts have other layers.
+LogicalResult divideRepeats(func::FuncOp func, ArrayRef<int64_t> counts) {
   SmallVector<graph::RepeatOp> forward, backward;
   for (auto op : func.getBody().front().getOps<graph::RepeatOp>())
     (op->hasAttr(kBackward) ? backward : forward).push_back(op);
-  SmallVector<int64_t> groups; // layers in each
-  for (graph::RepeatOp op : forward)
-    groups.append(op.getCount(), graph::layersInBody(op));
-  if (int64_t(groups.size()) < stages)
-    return forward.front().emitError("pp = ")
-           << stages << " stages for " << groups.size()
-           << (llvm::all_of(groups, [](int64_t n) { return n == 1; }) ? " layers"
-                                                                      : " equal groups of layers")
-           << "; every stage needs a layer, so pp is at most " << groups.size();
-  auto wanted = readWantedGroups(forward, stages);
-  if (failed(wanted))
-    return failure();
-  SmallVector<int64_t> counts = wanted->empty() ? divideGroups(groups, stages) : *wanted;
-  SmallVector<int64_t> total(stages, 0);
-  int64_t stage = 0, used = 0;
+  size_t stage = 0;
+  int64_t used = 0; // layers of the stage
   for (auto [i, op] : llvm::enumerate(forward)) {
-    SmallVector<int64_t> own(stages, 0);
-    for (int64_t left = op.getCount(); left > 0;) {
-      int64_t part = std::min(left, counts[stage] - used);
-      own[stage] += part;
-      total[stage] += part * graph::layersInBody(op);
-      left -= part;
-      used += part;
-      if (used == counts[stage] && stage + 1 < stages) {
+    SmallVector<int64_t> own(counts.size(), 0);
+    int64_t inGroup = graph::layersInBody(op);
+    for (int64_t group = 0; group < int64_t(op.getCount()); ++group, used += inGroup) {
+      while (stage < counts.size() && used == counts[stage]) {
         ++stage;
         used = 0;
       }
+      if (stage == counts.size())
+        return op.emitError("'") << kStageLayers << "' divides the layers as " << llvm::interleaved_array(counts)
+                                 << ", and there are more";
+      if (used + inGroup > counts[stage])
+        return op.emitError("'") << kStageLayers << "' divides the layers as " << llvm::interleaved_array(counts)
+                                 << ", which does not fit groups of " << inGroup << " here";
+      ++own[stage];
     }
     auto attr = DenseI64ArrayAttr::get(op.getContext(), own);
     op->setAttr(kLayers, attr);
@@ -104,8 +64,10 @@ LogicalResult divideRepeats(func::FuncOp func, int64_t stages) {
       return backward.front().emitError("layers of the backward pass do not mirror the forward's");
     mirror->setAttr(kLayers, attr);
   }
-  func->getParentOfType<ModuleOp>()->setAttr(kStageLayers,
-                                             DenseI64ArrayAttr::get(func.getContext(), total));
+  for (; stage < counts.size(); ++stage, used = 0)
+    if (counts[stage] != used)
+      return forward.front().emitError("'") << kStageLayers << "' divides the layers as "
+                                            << llvm::interleaved_array(counts) << ", and there are fewer";
   return success();
 }
 
@@ -133,8 +95,27 @@ llvm::DenseSet<Operation *> closure(ArrayRef<Operation *> ops, bool users) {
   return reached;
 }
 
+// Describes the virtual stages of a step's function: `last`, and the repeats that run first and last.
+struct Pipeline {
+  int64_t last;
+  Operation *lastLayers = nullptr, *lastBackward = nullptr;
+
+  Pipeline(func::FuncOp func, int64_t last) : last(last) {
+    for (auto op : func.getBody().front().getOps<graph::RepeatOp>())
+      (op->hasAttr(kBackward) ? lastBackward : lastLayers) = op;
+  }
+  // Returns where what is computed of a repeat's result runs: with its last layers, but behind all
+  // layers on the last stage, which may have none.
+  int64_t behind(Operation *repeat) const { return repeat == lastLayers ? last : lastStageOf(repeat); }
+  // Returns where what is computed of the cotangents that a repeat ends with runs.
+  int64_t behindBackward(Operation *repeat) const {
+    return repeat == lastBackward ? 0 : firstStageOf(repeat);
+  }
+};
+
 // Returns the last stage that makes an operand of the op; -1 if no stage makes any.
-int64_t stageOfOperands(Operation *op, const DenseMap<Operation *, int64_t> &stages) {
+int64_t stageOfOperands(Operation *op, const DenseMap<Operation *, int64_t> &stages,
+                        const Pipeline &pipeline) {
   int64_t stage = -1;
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
@@ -142,7 +123,7 @@ int64_t stageOfOperands(Operation *op, const DenseMap<Operation *, int64_t> &sta
       continue;
     if (isa<graph::RepeatOp>(producer)) {
       std::optional<int64_t> part = stageOfStackedSlice(op);
-      stage = std::max(stage, part ? *part : lastStageOf(producer));
+      stage = std::max(stage, part ? *part : pipeline.behind(producer));
     } else {
       stage = std::max(stage, stages.lookup_or(producer, -1));
     }
@@ -151,8 +132,8 @@ int64_t stageOfOperands(Operation *op, const DenseMap<Operation *, int64_t> &sta
 }
 
 // Returns the first stage whose layers' backward pass makes an operand of the op, if any does.
-std::optional<int64_t> stageOfCotangents(Operation *op,
-                                         const DenseMap<Operation *, int64_t> &fromLayers) {
+std::optional<int64_t> stageOfCotangents(Operation *op, const DenseMap<Operation *, int64_t> &fromLayers,
+                                         const Pipeline &pipeline) {
   std::optional<int64_t> stage;
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
@@ -160,7 +141,7 @@ std::optional<int64_t> stageOfCotangents(Operation *op,
       continue;
     auto known = fromLayers.find(producer);
     if (isa<graph::RepeatOp>(producer))
-      stage = std::min(stage.value_or(INT64_MAX), firstStageOf(producer));
+      stage = std::min(stage.value_or(INT64_MAX), pipeline.behindBackward(producer));
     else if (known != fromLayers.end())
       stage = std::min(stage.value_or(INT64_MAX), known->second);
   }
@@ -170,17 +151,17 @@ std::optional<int64_t> stageOfCotangents(Operation *op,
 // Returns `stages` extended by the ops of the backward pass. Ops that need cotangents of the layers
 // run where the layers of their operands end. All others, made of forward values alone, run where
 // the last of those values is made (the head), and not before the stage of any user.
-DenseMap<Operation *, int64_t> backwardStages(ArrayRef<Operation *> backward,
-                                              DenseMap<Operation *, int64_t> stages, int64_t last) {
+DenseMap<Operation *, int64_t> backwardStages(ArrayRef<Operation *> backward, DenseMap<Operation *, int64_t> stages,
+                                               const Pipeline &pipeline) {
   DenseMap<Operation *, int64_t> fromLayers;
   for (Operation *op : backward) {
     if (isa<graph::RepeatOp>(op))
       continue;
-    if (std::optional<int64_t> stage = stageOfCotangents(op, fromLayers)) {
+    if (std::optional<int64_t> stage = stageOfCotangents(op, fromLayers, pipeline)) {
       stages[op] = fromLayers[op] = *stage;
       continue;
     }
-    stages[op] = stageOfOperands(op, stages);
+    stages[op] = stageOfOperands(op, stages, pipeline);
   }
   for (Operation *op : llvm::reverse(backward)) {
     if (isa<graph::RepeatOp>(op) || fromLayers.contains(op))
@@ -189,7 +170,7 @@ DenseMap<Operation *, int64_t> backwardStages(ArrayRef<Operation *> backward,
       stages[op] = std::max(stages[op], isa<graph::RepeatOp>(user) ? lastStageOf(user)
                                                                    : stages.lookup_or(user, -1));
     if (stages[op] < 0)
-      stages[op] = last;
+      stages[op] = pipeline.last;
   }
   return stages;
 }
@@ -198,6 +179,7 @@ void setStages(func::FuncOp func, int64_t last) {
   SmallVector<Operation *> forward, backward;
   for (Operation &op : func.getBody().front().without_terminator())
     (op.hasAttr(kBackward) ? backward : forward).push_back(&op);
+  Pipeline pipeline(func, last);
   auto type = IntegerType::get(func.getContext(), 64);
   auto set = [&](Operation *op, int64_t stage) {
     op->setAttr(kStage, IntegerAttr::get(type, stage));
@@ -211,7 +193,7 @@ void setStages(func::FuncOp func, int64_t last) {
   for (Operation *op : forward)
     stages[op] = isa<graph::RepeatOp>(op) || (before.contains(op) && !after.contains(op))
                      ? 0
-                     : stageOfOperands(op, stages);
+                     : stageOfOperands(op, stages, pipeline);
   // An op that needs no stage's values runs with the first of its users.
   for (Operation *op : llvm::reverse(forward)) {
     if (isa<graph::RepeatOp>(op))
@@ -225,10 +207,31 @@ void setStages(func::FuncOp func, int64_t last) {
     stages[op] = stage;
     set(op, stage);
   }
-  stages = backwardStages(backward, std::move(stages), last);
+  stages = backwardStages(backward, std::move(stages), pipeline);
   for (Operation *op : backward)
     if (!isa<graph::RepeatOp>(op))
       set(op, stages[op]);
+}
+
+// Returns the layers of each stage where nothing says them: groups of layers divide evenly, of a
+// remainder early stages get one each. Emits an error if there are fewer groups than stages.
+FailureOr<SmallVector<int64_t>> divideEvenly(ArrayRef<graph::RepeatOp> repeats, int64_t stages) {
+  SmallVector<int64_t> groups; // layers in each
+  for (graph::RepeatOp op : repeats)
+    if (!op->hasAttr(kBackward))
+      groups.append(op.getCount(), graph::layersInBody(op));
+  int64_t count = groups.size();
+  if (count < stages)
+    return graph::RepeatOp(repeats.front()).emitError("pp = ")
+           << stages << " stages for " << count << " groups of layers; every stage needs one, unless '"
+           << kStageLayers << "' says otherwise";
+  SmallVector<int64_t> layers(stages, 0);
+  for (auto [i, inGroup] : llvm::enumerate(groups)) {
+    // The first `count % stages` stages have a group more.
+    int64_t rest = count % stages, each = count / stages, at = i;
+    layers[at < rest * (each + 1) ? at / (each + 1) : (at - rest) / each] += inGroup;
+  }
+  return layers;
 }
 
 struct AssignStages : impl::AssignStagesBase<AssignStages> {
@@ -241,14 +244,28 @@ struct AssignStages : impl::AssignStagesBase<AssignStages> {
           << (isInference(module) ? "forward" : "micro") << " and parallel.mesh";
       return signalPassFailure();
     }
-    int64_t stages = mesh.getSize(planfile::AxisRole::Stages);
+    auto counts = module->getAttrOfType<DenseI64ArrayAttr>(kStageLayers);
+    int64_t ofMesh = mesh.getSize(planfile::AxisRole::Stages);
+    if (module->hasAttr(kStageLayers) && (!counts || counts.empty() || counts.size() % ofMesh != 0)) {
+      module.emitError("'") << kStageLayers << "' is an array of i64 with the layers of each virtual stage, a multiple of the "
+                            << ofMesh << " stages, got " << module->getAttr(kStageLayers);
+      return signalPassFailure();
+    }
+    int64_t stages = getNumVirtualStages(module);
     SmallVector<graph::RepeatOp> repeats(func.getBody().getOps<graph::RepeatOp>());
-    if (stages > 1 && repeats.empty()) {
+    if (stages > 1 && llvm::all_of(repeats, [](graph::RepeatOp op) { return op->hasAttr(kBackward); })) {
       module.emitError("pp = ")
           << stages << " needs repeated layers to divide, and none were recognised; use pp = 1";
       return signalPassFailure();
     }
-    if (!repeats.empty() && failed(divideRepeats(func, stages)))
+    if (!repeats.empty() && !counts) {
+      FailureOr<SmallVector<int64_t>> even = divideEvenly(repeats, stages);
+      if (failed(even))
+        return signalPassFailure();
+      counts = DenseI64ArrayAttr::get(&getContext(), *even);
+      module->setAttr(kStageLayers, counts);
+    }
+    if (!repeats.empty() && failed(divideRepeats(func, counts.asArrayRef())))
       return signalPassFailure();
     if (isInference(module) && stages > 1)
       for (graph::RepeatOp op : repeats)

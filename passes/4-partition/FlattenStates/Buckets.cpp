@@ -204,9 +204,11 @@ static int64_t placeOf(Value value) {
 }
 
 // Returns the repeat that adds to an accumulator, or null.
-static Operation *layersOf(func::FuncOp backward, StateOp accumulator) {
-  OpOperand *result = resultOf(backward, accumulator);
-  return result ? result->get().getDefiningOp<graph::RepeatOp>().getOperation() : nullptr;
+static Operation *layersOf(ArrayRef<func::FuncOp> backwards, StateOp accumulator) {
+  for (func::FuncOp backward : backwards)
+    if (OpOperand *result = resultOf(backward, accumulator))
+      return result->get().getDefiningOp<graph::RepeatOp>().getOperation();
+  return nullptr;
 }
 
 // Returns a text that parameters of one bucket share; null if the parameter has no bucket.
@@ -233,12 +235,13 @@ static FailureOr<std::optional<std::string>> classOf(StageFunctions functions,
         cuts.push_back(axis.getValue());
   llvm::sort(cuts);
   out << llvm::interleaved_array(cuts);
-  BlockArgument weight = argumentOf(functions.forward, parameter);
-  if (!parameter.getStacked())
-    out << " place " << (weight ? placeOf(weight) : -1);
-  else
+  if (!parameter.getStacked()) {
+    for (auto [chunk, forward] : llvm::enumerate(functions.forwards))
+      if (BlockArgument weight = argumentOf(forward, parameter))
+        out << " place " << chunk << ' ' << placeOf(weight);
+  } else
     out << " layers "
-        << layersOf(functions.backward, Bucket::stateOf({parameter, 0, {}}, Role::accumulator));
+        << layersOf(functions.backwards, Bucket::stateOf({parameter, 0, {}}, Role::accumulator));
   out << *signature;
   return std::optional<std::string>(text);
 }

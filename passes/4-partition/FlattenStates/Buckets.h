@@ -11,7 +11,8 @@ namespace llmc::flat {
 // Holds the functions of a stage.
 struct StageFunctions {
   int64_t stage = 0;
-  mlir::func::FuncOp forward, backward, update;
+  llvm::SmallVector<mlir::func::FuncOp> forwards, backwards; // of its chunks
+  mlir::func::FuncOp update;
 };
 
 // Represents a parameter in a bucket; `shape` is that of a rank's part, of one layer if stacked.

@@ -35,9 +35,10 @@ static std::map<int64_t, StageFunctions> stagesOf(ModuleOp module) {
       continue;
     StageFunctions &functions = stages[stage.getInt()];
     functions.stage = stage.getInt();
-    (procedure == "forward"    ? functions.forward
-     : procedure == "backward" ? functions.backward
-                               : functions.update) = func;
+    if (procedure == "update")
+      functions.update = func;
+    else
+      (procedure == "forward" ? functions.forwards : functions.backwards).push_back(func);
   }
   return stages;
 }
@@ -65,17 +66,22 @@ LogicalResult FlattenStates::flatten(StageFunctions &functions) {
     graph::StateOp sum =
         bucket.zero == 1 ? makeSum(bucket, functions.stage, number) : graph::StateOp();
     flattenUpdate(functions.update, bucket, sum, norms, zeros);
-    for (func::FuncOp func : {functions.forward, functions.backward})
-      if (failed(flattenWeights(func, bucket)))
+    for (const auto &chunks : {functions.forwards, functions.backwards})
+      for (func::FuncOp func : chunks)
+        if (failed(flattenWeights(func, bucket)))
+          return failure();
+    for (func::FuncOp func : functions.backwards)
+      if (failed(flattenGradients(func, bucket, sum)))
         return failure();
-    if (failed(flattenGradients(functions.backward, bucket, sum)))
-      return failure();
     ++numBuckets;
     numTensors += bucket.tensors.size();
   }
   if (!buckets->empty())
     sumNorms(functions.update, buckets->front().axes, norms, zeros);
-  for (func::FuncOp func : {functions.forward, functions.backward, functions.update}) {
+  SmallVector<func::FuncOp> all = {functions.update};
+  llvm::append_range(all, functions.forwards);
+  llvm::append_range(all, functions.backwards);
+  for (func::FuncOp func : all) {
     removeDeadOps(func);
     removeUnusedArguments(func);
   }
@@ -89,7 +95,7 @@ void FlattenStates::runOnOperation() {
   if (!isMarked || isInference(module))
     return;
   for (auto &[stage, functions] : stagesOf(module)) {
-    if (!functions.forward || !functions.backward || !functions.update) {
+    if (functions.forwards.empty() || functions.backwards.empty() || !functions.update) {
       module.emitError("stage ") << stage << " lacks a forward, backward or update function";
       return signalPassFailure();
     }

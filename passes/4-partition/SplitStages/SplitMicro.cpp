@@ -237,7 +237,7 @@ void MicroSplitter::hold(BlockArgument arg, Item item, int64_t stage) {
   if (!name)
     return;
   StateGroup &family = split.stateGroupOf(name.getValue());
-  family.holders.insert(stage);
+  family.holders.insert(stage % split.stagesOfMesh);
   if (item.second >= 0)
     family.layers = stackedBy[item.first];
 }
@@ -322,7 +322,7 @@ LogicalResult MicroSplitter::addState(OpOperand &use, FlatSymbolRefAttr state) {
     StageFunction &procedure = at(stage, op->hasAttr(kBackward));
     procedure.states.push_back({item, state});
     StateGroup &family = split.stateGroupOf(state.getValue());
-    family.holders.insert(stage);
+    family.holders.insert(stage % split.stagesOfMesh);
     return need(item, procedure, use.getOwner());
   };
   auto repeat = use.get().getDefiningOp<RepeatOp>();
@@ -381,7 +381,7 @@ LogicalResult MicroSplitter::run() {
       write(procedure);
   for (auto &[name, family] : split.stateGroups)
     if (family.isScalar)
-      for (int64_t stage = 0; stage < split.stages; ++stage)
+      for (int64_t stage = 0; stage < split.stagesOfMesh; ++stage)
         family.holders.insert(stage);
   return success();
 }

@@ -25,7 +25,9 @@ func::FuncOp llmc::makeProcedure(StageSplit &split, StringRef name, int64_t stag
   OpBuilder builder = OpBuilder::atBlockEnd(split.module.getBody());
   auto func = func::FuncOp::create(builder, loc, (name + "_" + Twine(stage)).str(),
                                    builder.getFunctionType(args, {}));
-  func->setAttr(kStage, builder.getI64IntegerAttr(stage));
+  func->setAttr(kStage, builder.getI64IntegerAttr(stage % split.stagesOfMesh));
+  if (int64_t chunk = stage / split.stagesOfMesh)
+    func->setAttr(kChunk, builder.getI64IntegerAttr(chunk));
   func->setAttr(kProcedure, builder.getStringAttr(name));
   func.addEntryBlock();
   return func;
@@ -62,9 +64,26 @@ void llmc::removeUnusedArguments(func::FuncOp func) {
 namespace {
 struct SplitStages : llmc::impl::SplitStagesBase<SplitStages> {
   void runOnOperation() override;
+  LogicalResult checkRanges(StageSplit &split);
   LogicalResult markStates(StageSplit &split);
 };
 } // namespace
+
+// Checks S5: the layers of a state are in one chunk.
+LogicalResult SplitStages::checkRanges(StageSplit &split) {
+  for (auto &[name, family] : split.stateGroups) {
+    std::set<int64_t> chunks;
+    for (auto [k, count] : llvm::enumerate(family.layers))
+      if (count > 0)
+        chunks.insert(k / split.stagesOfMesh);
+    Operation *state = split.symbols.lookup(name);
+    if (chunks.size() > 1)
+      return (state ? state : split.module.getOperation())->emitError("S5: the layers of @")
+             << name << " are in several chunks, got " << llvm::interleaved_array(family.layers)
+             << " of virtual stages; each chunk needs a state of its own";
+  }
+  return success();
+}
 
 // Writes the holders of every state to its `parallel.stages`.
 LogicalResult SplitStages::markStates(StageSplit &split) {
@@ -152,7 +171,7 @@ void SplitStages::runOnOperation() {
     return signalPassFailure();
   }
   StageSplit split(module);
-  if (failed(splitMicro(micro, split)) || (!infer && failed(splitUpdate(update, split))) ||
+  if (failed(splitMicro(micro, split)) || failed(checkRanges(split)) || (!infer && failed(splitUpdate(update, split))) ||
       failed(markStates(split)))
     return signalPassFailure();
   if (infer)

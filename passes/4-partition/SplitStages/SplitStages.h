@@ -14,17 +14,26 @@ namespace llmc {
 
 // Represents a parameter with all states that belong to it, or a lone accumulator.
 struct StateGroup {
-  llvm::SmallVector<int64_t> layers; // per stage, if it is stacked and split; else empty
-  std::set<int64_t> holders; // stages that hold it; the first owns it
+  llvm::SmallVector<int64_t> layers; // per virtual stage, if it is stacked and split; else empty
+  std::set<int64_t> holders; // stages of the mesh that hold it; the first owns it
   bool isScalar = false; // an accumulator of no parameter: the step's own sum
 
   int64_t owner() const { return *holders.begin(); }
   bool isSplit() const { return !layers.empty(); }
+  // Returns the first layer of a virtual stage.
   int64_t firstLayer(int64_t stage) const {
     int64_t first = 0;
     for (int64_t k = 0; k < stage; ++k)
       first += layers[k];
     return first;
+  }
+  // Returns the virtual stage that has layers of the state on a stage of a mesh with `count`
+  // stages: S5 allows one.
+  int64_t virtualStageOn(int64_t stage, int64_t count) const {
+    int64_t k = stage;
+    while (layers[k] == 0 && k + count < static_cast<int64_t>(layers.size()))
+      k += count;
+    return k;
   }
 };
 
@@ -32,14 +41,15 @@ struct StateGroup {
 struct StageSplit {
   mlir::ModuleOp module;
   parallel::MeshAttr mesh;
-  int64_t stages;
+  int64_t stages;        // virtual ones
+  int64_t stagesOfMesh;
   bool infer; // one run of @forward: there is no backward and no update
   mlir::SymbolTable symbols;
   std::map<std::string, StateGroup> stateGroups; // by the root's symbol
 
   explicit StageSplit(mlir::ModuleOp module)
-      : module(module), mesh(parallel::getMesh(module)), stages(mesh.getSize(planfile::AxisRole::Stages)),
-        infer(parallel::isInference(module)), symbols(module) {}
+      : module(module), mesh(parallel::getMesh(module)), stages(parallel::getNumVirtualStages(module)),
+        stagesOfMesh(mesh.getSize(planfile::AxisRole::Stages)), infer(parallel::isInference(module)), symbols(module) {}
   // Returns the symbol of the parameter that `state` belongs to, or its own.
   std::string rootOf(llvm::StringRef state);
   StateGroup &stateGroupOf(llvm::StringRef state) { return stateGroups[rootOf(state)]; }
@@ -59,11 +69,11 @@ mlir::LogicalResult splitMicro(mlir::func::FuncOp micro, StageSplit &split);
 // S4.
 mlir::LogicalResult splitUpdate(mlir::func::FuncOp update, StageSplit &split);
 
-// Creates the function NAME_STAGE of a procedure, with an empty entry block and its marks, at the
-// end of the module.
+// Creates the function NAME_STAGE of a procedure of a virtual stage, with an empty entry block and
+// its marks, at the end of the module.
 mlir::func::FuncOp makeProcedure(StageSplit &split, llvm::StringRef name, int64_t stage,
                                  llvm::ArrayRef<mlir::Type> args, mlir::Location loc);
-// Binds an argument or result to a state, with the stage's layers if the state is split.
+// Binds an argument or result to a state, with the virtual stage's layers if the state is split.
 void bindState(mlir::func::FuncOp func, unsigned index, bool isResult, mlir::Attribute state,
                StageSplit &split, int64_t stage);
 void removeDeadOps(mlir::func::FuncOp func);

@@ -4,7 +4,8 @@ def SplitStages : Pass<"llmc-split-stages", "::mlir::ModuleOp"> {
     Needs: `parallel.stage` on the top-level ops of @micro (an op without it
       goes where its operands come from), `parallel.layers` on its repeats if
       there are several stages; backward ops carry `graph.backward`.
-    Gives: @forward_K, @backward_K, @update_K for every stage K, on global
+    Gives: @forward_K, @backward_K for every virtual stage K, marked with the stage of the mesh
+      that runs it and its chunk there, and @update_S for every stage S of the mesh, on global
       types, bound by `graph.state` (with `parallel.layers = [first, count]`
       for a part of a stacked state), `graph.input`, `graph.output`,
       `parallel.boundary` and `parallel.residual`; `parallel.stages` on states.
@@ -27,7 +28,8 @@ def SplitStages : Pass<"llmc-split-stages", "::mlir::ModuleOp"> {
       only handle scalars: in all).
     Errors: S1 `parallel.layers` sums to the repeat's count; S2 a forward value
       may not be needed by an earlier stage, nor a backward value by the forward pass; S3 a stacked value is split in one way;
-      S4 @update does not mix tensors of different parameters.
+      S4 @update does not mix tensors of different parameters; S5 the layers of a state are in one
+      chunk.
     Example: test/passes/4-partition/split-stages.mlir
   }];
   let dependentDialects = ["::llmc::parallel::ParallelDialect"];

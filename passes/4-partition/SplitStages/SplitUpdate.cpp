@@ -44,6 +44,12 @@ private:
   Value uniform(Value value, int64_t stage, OpBuilder &builder);
   RankedTensorType typeOf(Value value, int64_t stage);
   void writeReturn(func::FuncOp func, int64_t stage, OpBuilder &builder);
+  // Binds an argument or result of the function of a stage of the mesh.
+  void bind(func::FuncOp func, unsigned index, bool isResult, Attribute state, int64_t stage) {
+    StateGroup &family = split.stateGroupOf(cast<FlatSymbolRefAttr>(state).getValue());
+    bindState(func, index, isResult, state, split,
+              family.isSplit() ? family.virtualStageOn(stage, split.stagesOfMesh) : stage);
+  }
   bool isHeld(const Info &info, int64_t stage) {
     return split.stateGroups[info.family].holders.count(stage);
   }
@@ -139,7 +145,8 @@ RankedTensorType UpdateSplitter::typeOf(Value value, int64_t stage) {
   for (int64_t count : family.layers)
     all += count;
   SmallVector<int64_t> shape(type.getShape());
-  shape[info.layerDim] = shape[info.layerDim] / all * family.layers[stage];
+  shape[info.layerDim] =
+      shape[info.layerDim] / all * family.layers[family.virtualStageOn(stage, split.stagesOfMesh)];
   return RankedTensorType::get(shape, type.getElementType());
 }
 
@@ -170,7 +177,7 @@ Value UpdateSplitter::uniform(Value value, int64_t stage, OpBuilder &builder) {
   }
   // Sums of the step itself run over all stages. They name the stage axis also where it has size 1,
   // which distinguishes them from reductions of gradients.
-  if (split.stages > 1 || !axes.empty())
+  if (split.stagesOfMesh > 1 || !axes.empty())
     if (StringAttr axis = split.mesh.getStageAxis())
       axes.push_back(axis);
   Value part = values.lookup(source);
@@ -326,7 +333,7 @@ void UpdateSplitter::writeReturn(func::FuncOp func, int64_t stage, OpBuilder &bu
       builder.getFunctionType(func.getArgumentTypes(), ValueRange(results).getTypes()));
   for (auto [i, binding] : llvm::enumerate(bindings)) {
     if (binding.first)
-      bindState(func, i, /*isResult=*/true, binding.first, split, stage);
+      bind(func, i, /*isResult=*/true, binding.first, stage);
     else
       func.setResultAttr(i, kOutput, binding.second);
   }
@@ -349,7 +356,7 @@ void UpdateSplitter::write(int64_t stage) {
     func.getArgument(i).setLoc(arg.getLoc());
     func.setArgAttr(i, kSharding, getSharding(arg));
     if (Attribute state = update.getArgAttr(arg.getArgNumber(), kState))
-      bindState(func, i, /*isResult=*/false, state, split, stage);
+      bind(func, i, /*isResult=*/false, state, stage);
     else
       func.setArgAttr(i, kScalar, update.getArgAttr(arg.getArgNumber(), kScalar));
   }
@@ -377,7 +384,7 @@ LogicalResult UpdateSplitter::run() {
   for (Operation &op : update.getBody().front().without_terminator())
     if (failed(classify(op)))
       return failure();
-  for (int64_t stage = 0; stage < split.stages; ++stage)
+  for (int64_t stage = 0; stage < split.stagesOfMesh; ++stage)
     write(stage);
   return success();
 }

@@ -15,6 +15,7 @@ Type Binding::type() const {
   auto f = const_cast<func::FuncOp &>(func);
   return isResult ? f.getResultTypes()[index] : f.getArgumentTypes()[index];
 }
+int64_t Binding::virtualStage() const { return getVirtualStage(func); }
 int64_t Binding::stage() const { return func->getAttrOfType<IntegerAttr>(kStage).getInt(); }
 StringRef Binding::procedure() const {
   return func->getAttrOfType<StringAttr>(kProcedure).getValue();
@@ -102,9 +103,9 @@ static bool agree(StringRef rule, const Side &made, const Side &read, StringRef 
 
 LogicalResult llmc::verifyPairs(ArrayRef<Binding> bindings, int64_t stages) {
   bool ok = true;
-  std::map<int64_t, SmallVector<Binding>> of; // each stage
+  std::map<int64_t, SmallVector<Binding>> of; // each virtual stage
   for (const Binding &binding : bindings)
-    of[binding.stage()].push_back(binding);
+    of[binding.virtualStage()].push_back(binding);
   for (int64_t k = -1; k < stages; ++k) {
     // k = -1 and k = stages - 1 are the ends: both sides must be empty.
     ok &= agree("C6", collectSide(of[k], kStageBoundary, "forward", true),

@@ -16,7 +16,8 @@ struct Binding {
 
   mlir::Attribute get(llvm::StringRef name) const;
   mlir::Type type() const;
-  int64_t stage() const;
+  int64_t stage() const;        // of the mesh
+  int64_t virtualStage() const;
   llvm::StringRef procedure() const;
   // Formats the binding for errors: "argument 3 of @forward_0".
   std::string text() const;

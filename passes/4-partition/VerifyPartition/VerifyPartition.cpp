@@ -39,7 +39,8 @@ static LogicalResult verifyOp(Operation *op, MeshAttr mesh) {
 }
 
 // Checks C4.
-static LogicalResult verifyFunctions(ModuleOp module, int64_t stages) {
+static LogicalResult verifyFunctions(ModuleOp module, MeshAttr mesh) {
+  int64_t stages = mesh.getSize(planfile::AxisRole::Stages), all = getNumVirtualStages(module);
   SmallVector<std::string> procedures = {"forward"};
   if (!isInference(module))
     procedures.append({"backward", "update"});
@@ -49,20 +50,22 @@ static LogicalResult verifyFunctions(ModuleOp module, int64_t stages) {
     auto procedure = func->getAttrOfType<StringAttr>(kProcedure);
     if (!stage || !procedure)
       return func.emitError("C4: @") << func.getSymName() << " is no procedure of a stage";
-    ++count[{stage.getInt(), procedure.str()}];
+    ++count[{getVirtualStage(func), procedure.str()}];
   }
   size_t found = 0;
-  for (int64_t stage = 0; stage < stages; ++stage)
+  for (int64_t stage = 0; stage < all; ++stage)
     for (const std::string &procedure : procedures) {
+      if (stage >= stages && procedure == "update")
+        continue; // one for all chunks
       int n = count[{stage, procedure}];
       found += n;
       if (n != 1)
-        return module.emitError("C4: stage ")
+        return module.emitError(all > stages ? "C4: virtual stage " : "C4: stage ")
                << stage << " has " << n << " functions `" << procedure << "`, expected one";
     }
-  size_t all = llvm::range_size(module.getOps<func::FuncOp>());
-  if (found != all)
-    return module.emitError("C4: ") << all - found << " functions belong to no stage of the mesh";
+  size_t functions = llvm::range_size(module.getOps<func::FuncOp>());
+  if (found != functions)
+    return module.emitError("C4: ") << functions - found << " functions belong to no stage of the mesh";
   return success();
 }
 
@@ -77,12 +80,11 @@ struct VerifyPartition : llmc::impl::VerifyPartitionBase<VerifyPartition> {
     }
     bool ok = true;
     module.walk([&](Operation *op) { ok &= succeeded(verifyOp(op, mesh)); });
-    int64_t stages = mesh.getSize(planfile::AxisRole::Stages);
-    if (failed(verifyFunctions(module, stages)))
+    if (failed(verifyFunctions(module, mesh)))
       return signalPassFailure();
     SmallVector<Binding> bindings = collectBindings(module);
     ok &= succeeded(verifyBound(bindings));
-    ok &= succeeded(verifyPairs(bindings, stages));
+    ok &= succeeded(verifyPairs(bindings, getNumVirtualStages(module)));
     ok &= succeeded(verifyStates(module, bindings));
     if (isInference(module))
       ok &= succeeded(verifyOutputs(module, bindings));

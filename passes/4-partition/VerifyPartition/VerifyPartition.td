@@ -6,7 +6,7 @@ def VerifyPartition : Pass<"llmc-verify-partition", "::mlir::ModuleOp"> {
       C1 no reshard and no annotation is left on an op;
       C2 every collective carries an origin: node, rule and tactic, none empty;
       C3 no group has one member;
-      C4 every stage of the mesh has one forward, one backward and one update,
+      C4 every virtual stage has one forward and one backward, every stage of the mesh one update,
          (of an inference a forward alone), and there is no other function;
       C5 every argument and result has exactly one binding;
       C6 the boundary values of two neighbour stages are numbered from 0 and have one

@@ -21,7 +21,7 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// expected-error@+1 {{'parallel.procedure' is "forward", "backward" or "update", got "sideways"}}
+// expected-error@+1 {{'parallel.procedure' is "forward", "backward", "weight" or "update", got "sideways"}}
 func.func @f() attributes {parallel.procedure = "sideways"} {
   return
 }

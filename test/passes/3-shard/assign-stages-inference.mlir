@@ -1,9 +1,8 @@
 // RUN: llmc-opt %s --split-input-file --llmc-assign-stages --llmc-shard-data --llmc-shard-tensor --llmc-verify-shardings | FileCheck %s
 
-// Three layers over two stages. What layers take besides parameters, and what they
-// give, is cut where the second stage begins; a slice of a layer's result is of its
-// stage, and all that follows from it. Rows of batched inputs alone are shared out,
-// and tp cuts no input; outputs leave in parts.
+// Cuts what three layers over two stages take besides parameters, and what they give, where the
+// second stage begins; a slice of a layer's result is of its stage, and all that follows from it.
+// Rows of batched inputs alone are shared out, and tp cuts no input; outputs leave in parts.
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[X:arg[0-9]*]]: tensor<4x8xf32> {graph.batched, graph.input = "x", parallel.sharding = #parallel.sharding<[{"dp"}, {}]>
 // CHECK-SAME: tensor<8xf32> {graph.input = "shift", parallel.sharding = #parallel.sharding<[{}]>}
@@ -14,17 +13,17 @@
 // CHECK: %[[S:.*]] = graph.concat %[[A]], %[[C2]] {dim = 0 : i64, {{.*}}parallel.stage = 0
 // CHECK: %{{.*}}, %[[R:.*]] = graph.repeat 3 carried(%{{.*}}) stacked(%{{.*}}, %[[S]] :
 // CHECK: parallel.layers = array<i64: 2, 1>
-// The whole of a stacked result is put together where the last part is.
+// Puts the whole of a stacked result together where the last part is.
 // CHECK: %[[P0:.*]] = graph.slice %[[R]] {limits = array<i64: 2, 4, 8>, {{.*}}parallel.stage = 0 : i64, starts = array<i64: 0, 0, 0>
 // CHECK: %[[P1:.*]] = graph.slice %[[R]] {limits = array<i64: 3, 4, 8>, {{.*}}parallel.stage = 1 : i64, starts = array<i64: 2, 0, 0>
 // CHECK: graph.concat %[[P0]], %[[P1]] {{.*}}parallel.stage = 1
 // CHECK: graph.slice %[[R]] {limits = array<i64: 1, 4, 8>, {{.*}}parallel.stage = 0
 // CHECK: graph.neg {{.*}}parallel.stage = 0
-// What only the head needs is made with it.
+// Makes what only the head needs with the head.
 // CHECK: graph.exp {{.*}}parallel.stage = 1
 // CHECK: graph.matmul "bd,dv->bv" {{.*}}rule = "column cut"{{.*}}parallel.stage = 1
 // CHECK: return {parallel.in = [#parallel.sharding<[{"dp"}, {"tp"}]>, #parallel.sharding<[{}, {"dp"}, {}]>, #parallel.sharding<[{}, {"dp"}, {}]>]}
-module attributes {graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=2, "pp"=2, "tp"=2]>} {
+module attributes {graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=2, "pp"=2, "tp"=2]>, parallel.stage_layers = array<i64: 2, 1>} {
   graph.source @src : tensor<3x8x8xf32> {init = #graph.init_kind<zeros>}
   graph.state @w : tensor<3x8x8xf32> parameter stacked views [#graph.view<@src, 0, [8, 1]>, #graph.view<@src, 64, [8, 1]>, #graph.view<@src, 128, [8, 1]>]
   graph.source @table : tensor<8x6xf32> {init = #graph.init_kind<zeros>}
@@ -51,8 +50,8 @@ module attributes {graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=2,
 
 // -----
 
-// Seven columns that leave the program may be padded for four ranks; where numbers
-// of the file meet them, which may not, the head stays whole.
+// Pads seven columns that leave the program for four ranks; where numbers of the file meet them,
+// which may not be padded, keeps the head whole.
 // CHECK-LABEL: func.func @forward
 // CHECK: graph.matmul "bd,dv->bv" {{.*}}parallel.out = [#parallel.sharding<[{}, {"tp"}]>]
 // CHECK: graph.matmul "bd,dv->bv" {{.*}} {parallel.stage = 0 : i64}

@@ -1,10 +1,10 @@
 // RUN: llmc-opt %s --llmc-assign-stages | FileCheck %s
 
-// Layers that differ are several repeats. They share the stages in the order in which they
-// run; a group of several attentions is as many layers, and a stage takes groups until it
-// has its share of layers. What stands between two repeats is where the first one ends.
+// Divides layers that differ, several repeats, in the order in which they run: a group of two
+// attentions counts as two of the four layers of stage 0. What stands between two repeats is where
+// the first one ends.
 // CHECK: parallel.stage_layers = array<i64: 4, 3>
-module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, parallel.stage_layers = array<i64: 4, 3>} {
   func.func @micro(%x: tensor<1x4x2x8xf32> {graph.input = "x"}) -> (tensor<1x4x2x8xf32> {graph.output = "loss"}, tensor<1x4x2x8xf32> {graph.output = "dx"}) {
     // CHECK: graph.repeat 2
     %0 = graph.repeat 2 carried(%x : tensor<1x4x2x8xf32>) stacked() captured() -> tensor<1x4x2x8xf32> {
@@ -25,7 +25,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
     // CHECK: parallel.layers = array<i64: 0, 3>
     // CHECK: graph.exp {{.*}}parallel.stage = 1
     %3 = graph.exp %2 {graph.backward} : (tensor<1x4x2x8xf32>) -> tensor<1x4x2x8xf32>
-    // The backward pass runs the other way round.
+    // Mirrors the division in the backward pass.
     // CHECK: graph.repeat 3 reverse
     %4 = graph.repeat 3 reverse carried(%3 : tensor<1x4x2x8xf32>) stacked() captured() -> tensor<1x4x2x8xf32> attributes {graph.backward} {
     ^bb0(%h: tensor<1x4x2x8xf32>):

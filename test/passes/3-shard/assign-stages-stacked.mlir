@@ -1,8 +1,8 @@
 // RUN: llmc-opt %s --llmc-assign-stages | FileCheck %s
 
-// What layers stack of constants, one a layer, is joined stage by stage, once for the
-// forward and the backward layers, and the old join goes.
-module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
+// Joins what layers stack of constants, one a layer, stage by stage, once for the forward and the
+// backward layers; the old join goes.
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, parallel.stage_layers = array<i64: 2, 1>} {
   // CHECK-LABEL: func.func @micro
   func.func @micro(%x: tensor<4x8xf32> {graph.input = "x"}, %y: tensor<4x8xf32> {graph.input = "labels"},
                    %w: tensor<3x8x8xf32> {graph.input = "w"}) -> (tensor<4x8xf32> {graph.output = "loss"}, tensor<4x8xf32> {graph.output = "dx"}) {
@@ -26,7 +26,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>} {
     }
     %3 = graph.add %1, %y : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
     %4 = graph.exp %3 {graph.backward} : (tensor<4x8xf32>) -> tensor<4x8xf32>
-    // The parts of what the backward pass makes belong to the backward pass.
+    // Marks the parts of what the backward pass makes as backward too.
     // CHECK: %[[N:.*]] = graph.neg
     // CHECK-DAG: %[[N0:.*]] = graph.slice %[[N]] {graph.backward, limits = array<i64: 2, 4, 8>
     // CHECK-DAG: %[[N1:.*]] = graph.slice %[[N]] {graph.backward, limits = array<i64: 3, 4, 8>

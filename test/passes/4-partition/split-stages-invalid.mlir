@@ -121,3 +121,22 @@ func.func @update(%p: tensor<4xf32> {graph.state = @p}, %q: tensor<4xf32> {graph
   return %0 : tensor<4xf32>
 }
 }
+
+// -----
+
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, parallel.stage_layers = array<i64: 1, 1, 1, 1>} {
+graph.source @w : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+// expected-error @+1 {{S5: the layers of @p are in several chunks, got [1, 1, 1, 1] of virtual stages; each chunk needs a state of its own}}
+graph.state @p : tensor<4x4xf32> parameter stacked views [#graph.view<@w, 0, [1]>, #graph.view<@w, 4, [1]>, #graph.view<@w, 8, [1]>, #graph.view<@w, 12, [1]>]
+func.func @micro(%x: tensor<4xf32> {graph.input = "x"}, %p: tensor<4x4xf32> {graph.state = @p}) {
+  %h = graph.repeat 4 carried(%x : tensor<4xf32>) stacked(%p : tensor<4x4xf32>) captured() -> tensor<4xf32> attributes {parallel.layers = array<i64: 1, 1, 1, 1>} {
+  ^bb0(%c: tensor<4xf32>, %pi: tensor<4xf32>):
+    %0 = graph.add %c, %pi : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %0 : tensor<4xf32>
+  }
+  return
+}
+func.func @update() {
+  return
+}
+}

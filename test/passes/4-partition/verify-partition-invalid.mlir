@@ -93,6 +93,60 @@ func.func @other() {
 
 // -----
 
+// C4 of virtual stages: each has a forward and a backward, a stage of the mesh one update for its chunks.
+// expected-error @+1 {{C4: virtual stage 2 has 0 functions `backward`, expected one}}
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, parallel.stage_layers = array<i64: 1, 1, 1, 1>} {
+func.func @forward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+  return
+}
+func.func @forward_1() attributes {parallel.stage = 1 : i64, parallel.procedure = "forward"} {
+  return
+}
+func.func @forward_2() attributes {parallel.stage = 0 : i64, parallel.chunk = 1 : i64, parallel.procedure = "forward"} {
+  return
+}
+func.func @forward_3() attributes {parallel.stage = 1 : i64, parallel.chunk = 1 : i64, parallel.procedure = "forward"} {
+  return
+}
+func.func @backward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "backward"} {
+  return
+}
+func.func @backward_1() attributes {parallel.stage = 1 : i64, parallel.procedure = "backward"} {
+  return
+}
+func.func @backward_3() attributes {parallel.stage = 1 : i64, parallel.chunk = 1 : i64, parallel.procedure = "backward"} {
+  return
+}
+func.func @update_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "update"} {
+  return
+}
+func.func @update_1() attributes {parallel.stage = 1 : i64, parallel.procedure = "update"} {
+  return
+}
+}
+
+// -----
+
+// C6 of virtual stages: the message of stage 1's first chunk goes to stage 0's second.
+module attributes {graph.mode = "infer", parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, parallel.stage_layers = array<i64: 1, 1, 1, 1>, graph.inputs = []} {
+func.func @forward_0() attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+  return
+}
+func.func @forward_1() -> (tensor<4xf32> {parallel.boundary = 0 : i64}) attributes {parallel.stage = 1 : i64, parallel.procedure = "forward"} {
+  %0 = graph.constant dense<0.0> : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+// expected-error @+1 {{C6: boundary 0 is 'tensor<4xf32>' in result 0 of @forward_1 and 'tensor<8xf32>' in argument 0 of @forward_2}}
+func.func @forward_2(%x: tensor<8xf32> {parallel.boundary = 0 : i64}) attributes {parallel.stage = 0 : i64, parallel.chunk = 1 : i64, parallel.procedure = "forward"} {
+  return
+}
+func.func @forward_3() attributes {parallel.stage = 1 : i64, parallel.chunk = 1 : i64, parallel.procedure = "forward"} {
+  return
+}
+}
+
+// -----
+
 // C5
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=1]>} {
 // expected-error @+1 {{C5: argument 0 of @forward_0 has 0 bindings, expected one of state, flat, input, scalar, output, boundary, residual}}

@@ -1,4 +1,4 @@
-#include "passes/3-shard/AssignStages/WantedStages.h"
+#include "dialects/parallel/WantedStages.h"
 
 #include "dialects/parallel/Annotations.h"
 #include "mlir/IR/SymbolTable.h"
@@ -118,10 +118,13 @@ LogicalResult llmc::parallel::checkWantedStages(func::FuncOp func) {
       continue;
     for (Operation *user : argument.getUsers()) {
       auto stage = user->getAttrOfType<IntegerAttr>(kStage);
-      if (!stage || user->hasAttr(kBackward) ||
-          llvm::is_contained(wanted->stages, stage.getInt()))
+      if (!stage || user->hasAttr(kBackward))
         continue;
-      refuse(user, *wanted) << ", it stands on stage " << stage.getInt()
+      MeshAttr mesh = getMesh(func); // whose stages the file means: of virtual stages there are more
+      int64_t own = stage.getInt() % (mesh ? mesh.getSize(planfile::AxisRole::Stages) : 1);
+      if (llvm::is_contained(wanted->stages, own))
+        continue;
+      refuse(user, *wanted) << ", it stands on stage " << own
                             << ": what is before the layers is on the first stage, what is "
                                "behind them on the last";
       return failure();

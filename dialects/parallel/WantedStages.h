@@ -1,7 +1,7 @@
 // Reads the pipeline stages that the model's file asks for. Test:
-// test/passes/3-shard/assign-stages-annotated.mlir.
-#ifndef LLMC_PASSES_SHARD_ASSIGNSTAGES_WANTEDSTAGES_H
-#define LLMC_PASSES_SHARD_ASSIGNSTAGES_WANTEDSTAGES_H
+// test/passes/2-train/divide-layers-annotated.mlir, test/passes/3-shard/assign-stages-annotated.mlir.
+#ifndef LLMC_DIALECTS_PARALLEL_WANTEDSTAGES_H
+#define LLMC_DIALECTS_PARALLEL_WANTEDSTAGES_H
 
 #include "dialects/graph/Graph.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -22,4 +22,4 @@ mlir::LogicalResult checkWantedStages(mlir::func::FuncOp func);
 
 } // namespace llmc::parallel
 
-#endif // LLMC_PASSES_SHARD_ASSIGNSTAGES_WANTEDSTAGES_H
+#endif // LLMC_DIALECTS_PARALLEL_WANTEDSTAGES_H
