@@ -1,9 +1,10 @@
-// Orders the procedures of a step: GPipe or 1F1B.
+// Orders the procedures of a step.
 #include "passes/5-schedule/Passes.h"
 
 #include "dialects/parallel/Annotations.h"
-#include "passes/5-schedule/BuildTable/Schedules.h"
 #include "passes/5-schedule/BuildTable/TableBuilder.h"
+
+#include <deque>
 
 namespace llmc {
 #define GEN_PASS_DEF_BUILDTABLE
@@ -17,31 +18,63 @@ struct BuildTable : impl::BuildTableBase<BuildTable> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (schedule != "gpipe" && schedule != "1f1b") {
-      module.emitError("unknown schedule '") << schedule << "'; known are gpipe and 1f1b";
+    if (!llvm::is_contained({"gpipe", "1f1b", "interleaved", "zero-bubble"}, StringRef(schedule))) {
+      module.emitError("unknown schedule '")
+          << schedule << "'; known are gpipe, 1f1b, interleaved and zero-bubble";
       return signalPassFailure();
     }
     if (microBatches < 1) {
       module.emitError("a step needs at least one micro-batch, got ") << microBatches.getValue();
       return signalPassFailure();
     }
-    int64_t stages = llvm::range_size(module.getOps<plan::StageOp>());
-    for (auto stage : module.getOps<plan::StageOp>())
-      if (failed(build(stage, stages, parallel::isInference(module))))
-        return signalPassFailure();
+    SmallVector<plan::StageOp> stages(module.getOps<plan::StageOp>());
+    if (!stages.empty() && failed(build(stages, parallel::isInference(module))))
+      signalPassFailure();
   }
 
-  LogicalResult build(plan::StageOp stage, int64_t stages, bool infer) {
-    if (stage.getChunks().size() != 1)
-      return stage.emitError("has ") << stage.getChunks().size() << " chunks of layers; " << schedule
-                                     << " runs one a stage";
-    int64_t m = microBatches, s = stage.getStage();
-    std::vector<Step> steps = infer                 ? forwards(m)
-                              : schedule == "gpipe" ? gpipe(m)
-                                                    : oneFOneB(m, s, stages);
-    TableBuilder table(stage, steps);
-    if (failed(table.run(infer)))
-      return failure();
+private:
+  LogicalResult build(ArrayRef<plan::StageOp> stages, bool infer) {
+    int64_t p = stages.size(), v = plan::StageOp(stages.front()).getChunks().size(), m = microBatches;
+    std::deque<TableBuilder> tables;
+    std::vector<std::vector<Step>> steps;
+    for (auto [index, stage] : llvm::enumerate(stages)) {
+      if (failed(checkChunks(stage, v, p, infer)))
+        return failure();
+      int64_t s = index;
+      tables.emplace_back(stage, infer                       ? forwards(m)
+                                 : schedule == "gpipe"       ? gpipe(m)
+                                 : schedule == "1f1b"        ? oneFOneB(m, s, p)
+                                 : schedule == "interleaved" ? interleaved(m, v, s, p)
+                                                             : zeroBubble(m, s, p));
+      steps.push_back(tables.back().steps);
+    }
+    auto columns = columnsOf(steps, v);
+    if (!columns)
+      return plan::StageOp(stages.front()).emitError("schedule ") << schedule << " blocks itself";
+    auto exchanges = exchangesOf(
+        steps, *columns, v, [&](size_t stage, size_t needed) { return tables[stage].freedBy(needed); },
+        [&](size_t stage, size_t sent, size_t needed) { return tables[stage].mayJoin(sent, needed); });
+    for (auto [table, own] : llvm::zip(tables, exchanges))
+      if (failed(table.run(infer, own)))
+        return failure();
+    return success();
+  }
+
+  // Checks that the schedule runs as many chunks of layers as the stage has.
+  LogicalResult checkChunks(plan::StageOp stage, int64_t chunks, int64_t stages, bool infer) const {
+    int64_t own = stage.getChunks().size();
+    if (own != chunks)
+      return stage.emitError("has ") << own << " chunks of layers, the first stage has " << chunks;
+    if (schedule != "interleaved" && own != 1)
+      return stage.emitError("has ") << own << " chunks of layers; " << schedule << " runs one a stage";
+    if (infer && own != 1)
+      return stage.emitError("has ") << own << " chunks of layers; an inference runs one a stage";
+    for (auto procedure : stage.getBody().getOps<plan::ProcedureOp>())
+      if (procedure.getKind() == plan::ProcedureKind::weight && schedule != "zero-bubble")
+        return procedure.emitError("holds weight gradients apart; ") << schedule << " runs backward as a whole";
+    if (schedule == "interleaved" && !infer && microBatches % stages != 0)
+      return stage.emitError("interleaved runs micro-batches in groups of ")
+             << stages << ", got " << microBatches.getValue() << " of them";
     return success();
   }
 };

@@ -7,31 +7,61 @@ namespace llmc {
 
 using namespace mlir;
 
-void TableBuilder::assignSlots() {
-  std::map<std::pair<int64_t, int64_t>, size_t> ends; // the last step of a micro-batch
-  for (auto [i, step] : llvm::enumerate(steps)) {
-    ends[{step.chunk, step.microBatch}] = i;
-    last[{step.chunk, step.kind}] = i;
+// Returns the kind of step that a procedure is; nullopt for others.
+static std::optional<StepKind> stepOf(plan::ProcedureKind kind) {
+  switch (kind) {
+  case plan::ProcedureKind::forward:
+    return StepKind::F;
+  case plan::ProcedureKind::backward:
+  case plan::ProcedureKind::backward_last:
+    return StepKind::B;
+  case plan::ProcedureKind::weight:
+  case plan::ProcedureKind::weight_last:
+    return StepKind::W;
+  case plan::ProcedureKind::begin:
+  case plan::ProcedureKind::update:
+  case plan::ProcedureKind::exchange:
+    break;
   }
-  poolSlots.assign(stage.getChunks().size(), 1);
-  std::vector<std::set<int64_t>> free(poolSlots.size()); // of the slots that were ever taken
-  std::vector<int64_t> used(poolSlots.size(), 0);
-  for (auto [i, step] : llvm::enumerate(steps)) {
-    auto [it, isNew] = slots.insert({{step.chunk, step.microBatch}, 0});
-    if (isNew) {
-      std::set<int64_t> &lowest = free[step.chunk];
-      it->second = lowest.empty() ? used[step.chunk]++ : *lowest.begin();
-      lowest.erase(it->second);
-      poolSlots[step.chunk] = std::max(poolSlots[step.chunk], used[step.chunk]);
-    }
-    if (ends[{step.chunk, step.microBatch}] == i)
-      free[step.chunk].insert(it->second);
-  }
+  return std::nullopt;
 }
 
-plan::LaneAttr TableBuilder::laneOf(const Step &step) const {
-  return plan::LaneAttr::get(context, step.microBatch,
-                             slots.at({step.chunk, step.microBatch}), step.chunk);
+// Returns the pools that a procedure names, or the main pool of its chunk.
+static SmallVector<int64_t> poolsOf(plan::ProcedureOp procedure) {
+  if (auto lanes = procedure.getLanes(); lanes && !lanes->empty())
+    return SmallVector<int64_t>(*lanes);
+  return {static_cast<int64_t>(procedure.getChunk().value_or(0))};
+}
+
+TableBuilder::TableBuilder(plan::StageOp stage, std::vector<Step> given)
+    : steps(std::move(given)), stage(stage), context(stage.getContext()) {
+  std::map<int64_t, std::set<StepKind>> kinds; // of the steps that touch a pool
+  for (auto procedure : stage.getBody().getOps<plan::ProcedureOp>())
+    if (auto kind = stepOf(procedure.getKind()))
+      for (int64_t pool : poolsOf(procedure))
+        kinds[pool].insert(*kind);
+  for (auto [i, pool] : llvm::enumerate(stage.getPools().getAsRange<plan::PoolAttr>()))
+    slots.push_back(assignSlots(steps, pool.getChunk(), kinds[i]));
+}
+
+// Returns a step's micro-batch with its slot of a pool; slot 0 if the pool does not know it.
+plan::LaneAttr TableBuilder::laneOf(size_t step, int64_t pool) const {
+  auto slot = slots[pool].of.find(steps[step].microBatch);
+  return plan::LaneAttr::get(context, steps[step].microBatch, slot == slots[pool].of.end() ? 0 : slot->second, pool);
+}
+
+// Returns the pool in which a message lies.
+int64_t TableBuilder::poolOf(const MessageEnd &end) {
+  plan::ProcedureOp exchange = exchangeOf(end);
+  return exchange ? poolsOf(exchange).front() : steps[end.step].chunk;
+}
+
+plan::LaneAttr TableBuilder::laneOf(const MessageEnd &end) { return laneOf(end.step, poolOf(end)); }
+
+int64_t TableBuilder::freedBy(size_t needed) {
+  const Slots &own = slots[poolOf({false, needed})];
+  auto before = own.freedBy.find(steps[needed].microBatch);
+  return before == own.freedBy.end() ? -1 : before->second;
 }
 
 // Returns the procedure of that name, null if there is none. Caches it: a table has many rows of
@@ -43,16 +73,10 @@ plan::ProcedureOp TableBuilder::find(StringRef name) {
   return it->second;
 }
 
-// Returns the message that the step's procedure makes (`send`) or needs.
-std::optional<TableBuilder::Message> TableBuilder::messageOf(const Step &step, bool send) {
-  if (step.kind == StepKind::W)
-    return std::nullopt;
-  std::string name =
-      getProcedureName(getExchangeName(send, step.kind == StepKind::F), step.chunk);
-  auto procedure = find(name);
-  if (!procedure)
-    return std::nullopt;
-  return Message{procedure, laneOf(step)};
+// Returns the exchange of a message; null if there is none.
+plan::ProcedureOp TableBuilder::exchangeOf(const MessageEnd &end) {
+  const Step &step = steps[end.step];
+  return find(getProcedureName(getExchangeName(end.sends, step.kind == StepKind::F), step.chunk));
 }
 
 // Returns the procedure of a step; null if the stage lacks it.
@@ -67,80 +91,75 @@ plan::ProcedureOp TableBuilder::procedureOf(const Step &step, bool isLast) {
   return step.kind == StepKind::B ? ofChunk("backward") : plan::ProcedureOp();
 }
 
-void TableBuilder::add(plan::ProcedureOp procedure, plan::LaneAttr lane,
-                       std::optional<plan::LaneAttr> also) {
+void TableBuilder::add(plan::ProcedureOp procedure, plan::LaneAttr lane, ArrayRef<plan::LaneAttr> also) {
   used.insert(procedure.getSymName());
   table.push_back(plan::EntryAttr::get(
       context, FlatSymbolRefAttr::get(context, procedure.getSymName()), lane.getMicroBatch(),
-      lane.getSlot(), lane.getPool(),
-      also ? ArrayRef<plan::LaneAttr>(*also) : ArrayRef<plan::LaneAttr>()));
+      lane.getSlot(), lane.getPool(), also));
 }
 
-// Returns whether no byte that is sent is received into: the members of a group are not ordered.
-bool TableBuilder::mayGroup(const Message &send, const Message &receive) const {
-  if (send.lane.getPool() != receive.lane.getPool() ||
-      send.lane.getSlot() != receive.lane.getSlot())
+bool TableBuilder::mayJoin(size_t sent, size_t needed) {
+  MessageEnd from{true, sent}, to{false, needed};
+  plan::ProcedureOp send = exchangeOf(from), receive = exchangeOf(to);
+  if (!send || !receive || laneOf(from).getPool() != laneOf(to).getPool() ||
+      laneOf(from).getSlot() != laneOf(to).getSlot())
     return true;
   DenseSet<Operation *> roots;
-  plan::ProcedureOp(send.procedure).walk([&](plan::SendOp op) {
+  send.walk([&](plan::SendOp op) {
     for (Value part : op.getParts())
       roots.insert(rootOf(part).first);
   });
   bool clear = true;
-  plan::ProcedureOp(receive.procedure).walk([&](plan::RecvOp op) {
+  receive.walk([&](plan::RecvOp op) {
     for (Value part : op.getParts())
       clear &= !roots.contains(rootOf(part).first);
   });
   return clear;
 }
 
-// Returns the exchange of both messages: the waits of both, then the messages as one group, then
-// the records of both.
-plan::ProcedureOp TableBuilder::group(plan::ProcedureOp send, plan::ProcedureOp receive) {
-  std::string name = (send.getSymName() + "_" + receive.getSymName()).str();
+// Returns the exchange of several messages: the waits of all, then the messages as one group, then
+// the records of all.
+plan::ProcedureOp TableBuilder::group(ArrayRef<plan::ProcedureOp> parts) {
+  if (parts.size() == 1)
+    return parts.front();
+  std::string name;
+  for (plan::ProcedureOp part : parts)
+    name += (name.empty() ? "" : "_") + part.getSymName().str();
   if (plan::ProcedureOp known = find(name))
     return known;
-  OpBuilder b(receive);
-  auto both = plan::ProcedureOp::create(b, receive.getLoc(), name, plan::ProcedureKind::exchange,
-                                        IntegerAttr(), DenseI64ArrayAttr());
-  b.setInsertionPointToStart(b.createBlock(&both.getBody()));
+  OpBuilder b(parts.back());
+  auto all = plan::ProcedureOp::create(b, stage.getLoc(), name, plan::ProcedureKind::exchange,
+                                       IntegerAttr(), DenseI64ArrayAttr());
+  b.setInsertionPointToStart(b.createBlock(&all.getBody()));
+  bool isFirst = true;
   auto append = [&](auto wanted) {
-    for (auto [lane, part] : llvm::enumerate(std::array{send, receive}))
-      for (Operation &op : part.getBody().front())
-        if (wanted(op)) {
-          Operation *copy = b.clone(op);
-          if (lane)
-            copy->setAttr("lane", b.getI64IntegerAttr(lane));
-          if (isa<plan::RecvOp>(copy))
-            copy->setAttr("grouped", b.getUnitAttr());
-        }
+    for (auto [lane, part] : llvm::enumerate(parts))
+      for (Operation &op : plan::ProcedureOp(part).getBody().front()) {
+        if (!wanted(op))
+          continue;
+        Operation *copy = b.clone(op);
+        if (lane)
+          copy->setAttr("lane", b.getI64IntegerAttr(lane));
+        if (isa<plan::SendOp, plan::RecvOp>(copy) && !std::exchange(isFirst, false))
+          copy->setAttr("grouped", b.getUnitAttr());
+      }
   };
   append([](Operation &op) { return isa<plan::WaitOp>(op); });
   append([](Operation &op) { return isa<plan::SendOp, plan::RecvOp>(op); });
   append([](Operation &op) { return isa<plan::RecordOp>(op); });
-  return procedures[name] = both;
+  return procedures[name] = all;
 }
 
-// Adds the message that waits, if there is one, and `received` to the table.
-void TableBuilder::flush(std::optional<Message> received) {
-  std::optional<Message> sent = std::exchange(leaving, std::nullopt);
-  if (sent && received && mayGroup(*sent, *received)) {
-    add(group(sent->procedure, received->procedure), sent->lane, received->lane);
-    return;
-  }
-  if (sent)
-    add(sent->procedure, sent->lane);
-  if (received)
-    add(received->procedure, received->lane);
-}
-
-// Returns whether the message for step `index` may be received before the previous step runs: the
-// two steps have different slots. The caller checks that nothing leaves in between.
-bool TableBuilder::mayComeEarly(size_t index) const {
-  if (index >= steps.size())
-    return false;
-  plan::LaneAttr lane = laneOf(steps[index]), ahead = laneOf(steps[index - 1]);
-  return lane.getPool() != ahead.getPool() || lane.getSlot() != ahead.getSlot();
+void TableBuilder::addExchange(const Exchange &exchange) {
+  SmallVector<plan::ProcedureOp> parts;
+  SmallVector<plan::LaneAttr> lanes;
+  for (const MessageEnd &end : exchange.ends)
+    if (plan::ProcedureOp part = exchangeOf(end)) {
+      parts.push_back(part);
+      lanes.push_back(laneOf(end));
+    }
+  if (!parts.empty())
+    add(group(parts), lanes.front(), ArrayRef(lanes).drop_front());
 }
 
 LogicalResult TableBuilder::addStep(size_t i) {
@@ -150,21 +169,16 @@ LogicalResult TableBuilder::addStep(size_t i) {
     return stage.emitError("has no procedure for the ")
            << (step.kind == StepKind::F ? "forward" : step.kind == StepKind::B ? "backward" : "weight gradients")
            << " of micro-batch " << step.microBatch << ", chunk " << step.chunk;
-  flush(received.count(i) ? std::nullopt : messageOf(step, /*send=*/false));
-  std::optional<Message> sends = messageOf(step, /*send=*/true);
-  // If nothing leaves after this step, the next message is posted before it.
-  if (!sends && mayComeEarly(i + 1))
-    if (std::optional<Message> next = messageOf(steps[i + 1], /*send=*/false)) {
-      add(next->procedure, next->lane);
-      received.insert(i + 1);
-    }
-  add(procedure, laneOf(step));
-  leaving = sends;
+  SmallVector<plan::LaneAttr> lanes;
+  for (int64_t pool : poolsOf(procedure))
+    lanes.push_back(laneOf(i, pool));
+  add(procedure, lanes.front(), ArrayRef(lanes).drop_front());
   return success();
 }
 
-LogicalResult TableBuilder::run(bool infer) {
-  assignSlots();
+LogicalResult TableBuilder::run(bool infer, ArrayRef<Exchange> exchanges) {
+  for (auto [i, step] : llvm::enumerate(steps))
+    last[{step.chunk, step.kind}] = i;
   auto addOnce = [&](StringRef name) -> LogicalResult {
     if (infer)
       return success();
@@ -176,18 +190,22 @@ LogicalResult TableBuilder::run(bool infer) {
   };
   if (failed(addOnce("begin")))
     return failure();
-  for (size_t i = 0; i < steps.size(); ++i)
-    if (failed(addStep(i)))
+  for (size_t i = 0; i <= steps.size(); ++i) {
+    while (!exchanges.empty() && exchanges.front().after == i) {
+      addExchange(exchanges.front());
+      exchanges = exchanges.drop_front();
+    }
+    if (i < steps.size() && failed(addStep(i)))
       return failure();
-  flush(std::nullopt);
+  }
   if (failed(addOnce("update")))
     return failure();
   for (auto procedure : llvm::to_vector(stage.getBody().getOps<plan::ProcedureOp>()))
     if (!used.count(procedure.getSymName()))
       procedure.erase();
   SmallVector<Attribute> pools;
-  for (auto [chunk, slots] : llvm::enumerate(poolSlots))
-    pools.push_back(plan::PoolAttr::get(context, chunk, slots));
+  for (auto [pool, own] : llvm::zip(stage.getPools().getAsRange<plan::PoolAttr>(), slots))
+    pools.push_back(plan::PoolAttr::get(context, pool.getChunk(), std::max<int64_t>(own.count, 1)));
   stage.setPoolsAttr(ArrayAttr::get(context, pools));
   stage.setTableAttr(ArrayAttr::get(context, table));
   return success();

@@ -1,10 +1,10 @@
-// Writes the table of one stage from its schedule. Tests: test/passes/5-schedule/build-table.mlir,
+// Writes the tables of all stages from their schedules. Tests: test/passes/5-schedule/build-table.mlir,
 // build-table-messages.mlir.
 #ifndef LLMC_PASSES_SCHEDULE_BUILDTABLE_TABLEBUILDER_H
 #define LLMC_PASSES_SCHEDULE_BUILDTABLE_TABLEBUILDER_H
 
 #include "dialects/plan/Plan.h"
-#include "passes/5-schedule/BuildTable/Schedules.h"
+#include "passes/5-schedule/BuildTable/Exchanges.h"
 
 #include "llvm/ADT/StringMap.h"
 #include <map>
@@ -12,45 +12,40 @@
 
 namespace llmc {
 
-// Assigns slots and builds the table. A micro-batch of a chunk takes the lowest free slot of the
-// chunk's pool when it runs forward, and frees it after its last step. A message leaves when its
-// procedure has run. What a procedure needs is received in one group with the message that left
-// last before it, or else one step early where its slot is free by then.
+// Writes the table of one stage: its steps, and the exchanges between them.
 class TableBuilder {
 public:
-  TableBuilder(plan::StageOp stage, std::vector<Step> steps)
-      : stage(stage), steps(std::move(steps)), context(stage.getContext()) {}
+  TableBuilder(plan::StageOp stage, std::vector<Step> steps);
 
-  // Sets the table and the pools of the stage, builds the exchanges that group two messages, and
+  // Returns whether the message of one step may be sent in one group with the receive of what
+  // another needs: no byte that is sent is received into, since members of a group are not ordered.
+  bool mayJoin(size_t sent, size_t needed);
+  // Returns the step that had the slot last before into which what a step needs is received; -1 if
+  // none had.
+  int64_t freedBy(size_t needed);
+
+  // Sets the table and the pools of the stage, builds the exchanges that group messages, and
   // erases procedures that no entry names. Emits an error if the stage lacks a procedure.
-  mlir::LogicalResult run(bool infer);
+  mlir::LogicalResult run(bool infer, llvm::ArrayRef<Exchange> exchanges);
+
+  const std::vector<Step> steps;
 
 private:
-  // Identifies a message: its exchange, and the micro-batch and slot that it is for.
-  struct Message {
-    plan::ProcedureOp procedure;
-    plan::LaneAttr lane;
-  };
-  void assignSlots();
-  plan::LaneAttr laneOf(const Step &step) const;
+  plan::LaneAttr laneOf(size_t step, int64_t pool) const;
+  plan::LaneAttr laneOf(const MessageEnd &end);
+  int64_t poolOf(const MessageEnd &end);
   plan::ProcedureOp find(llvm::StringRef name);
-  std::optional<Message> messageOf(const Step &step, bool send);
+  plan::ProcedureOp exchangeOf(const MessageEnd &end);
   plan::ProcedureOp procedureOf(const Step &step, bool last);
   mlir::LogicalResult addStep(size_t index);
-  void add(plan::ProcedureOp procedure, plan::LaneAttr lane, std::optional<plan::LaneAttr> also = {});
-  void flush(std::optional<Message> received);
-  plan::ProcedureOp group(plan::ProcedureOp send, plan::ProcedureOp receive);
-  bool mayGroup(const Message &send, const Message &receive) const;
-  bool mayComeEarly(size_t index) const;
+  void add(plan::ProcedureOp procedure, plan::LaneAttr lane, llvm::ArrayRef<plan::LaneAttr> also = {});
+  void addExchange(const Exchange &exchange);
+  plan::ProcedureOp group(llvm::ArrayRef<plan::ProcedureOp> parts);
 
   plan::StageOp stage;
-  std::vector<Step> steps;
   mlir::MLIRContext *context;
-  std::map<std::pair<int64_t, int64_t>, int64_t> slots; // (chunk, micro-batch) -> slot
-  std::vector<int64_t> poolSlots;                       // by chunk
-  std::map<std::pair<int64_t, StepKind>, size_t> last;  // of a chunk: its last step of that kind
-  std::optional<Message> leaving; // a message that is not in the table yet
-  std::set<size_t> received;      // steps whose message was received early
+  std::vector<Slots> slots; // of each pool
+  std::map<std::pair<int64_t, StepKind>, size_t> last; // of a chunk: its last step of that kind
   llvm::SmallVector<mlir::Attribute> table;
   std::set<llvm::StringRef> used;
   llvm::StringMap<plan::ProcedureOp> procedures; // caches find()

@@ -64,7 +64,8 @@ TEST(LaunchOrder, AGroupTornApartIsFound) {
               ++torn;
             }
       std::string found = planfile::formatFindings(planfile::checkLaunchOrder(*program));
-      EXPECT_TRUE(torn > 0) << what + " has no groups";
+      // Two stages of GPipe never send both ways at a time.
+      EXPECT_EQ(torn > 0, stages > 2 || plan.schedule == "1f1b") << what + ": " + std::to_string(torn) + " in groups";
       // Forwards alone cannot face backwards: GPipe of these stages ends without groups too.
       if (std::string(kind) == "1f1b")
         EXPECT_TRUE(has(found, "send F") && has(found, "send B")) << what + " found: " + found;
