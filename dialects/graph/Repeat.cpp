@@ -187,6 +187,74 @@ RepeatOp dropUnusedResults(OpBuilder &builder, RepeatOp op) {
   return repeat;
 }
 
+void eraseDead(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (op.use_empty() && !op.hasTrait<OpTrait::IsTerminator>() && op.getNumResults() &&
+        isMemoryEffectFree(&op))
+      op.erase();
+}
+
+RepeatOp dropUnusedCarried(OpBuilder &builder, RepeatOp op) {
+  unsigned carried = op.getCarried().size();
+  Operation *yield = op.getBlock().getTerminator();
+  // Follows what results in use need: a carried argument needs what is yielded for it.
+  llvm::SetVector<Value> needed;
+  llvm::BitVector live(carried);
+  auto keep = [&](unsigned i) {
+    if (!live[i])
+      needed.insert(yield->getOperand(i));
+    live.set(i);
+  };
+  for (Operation &inner : op.getBlock().without_terminator())
+    if (!isMemoryEffectFree(&inner))
+      needed.insert(inner.operand_begin(), inner.operand_end());
+  for (OpResult result : op->getResults())
+    if (result.getResultNumber() >= carried)
+      needed.insert(yield->getOperand(result.getResultNumber()));
+    else if (!result.use_empty())
+      keep(result.getResultNumber());
+  for (size_t next = 0; next < needed.size(); ++next) {
+    Value value = needed[next];
+    if (auto arg = dyn_cast<BlockArgument>(value)) {
+      if (arg.getOwner() == &op.getBlock() && arg.getArgNumber() < carried)
+        keep(arg.getArgNumber());
+    } else if (value.getParentBlock() == &op.getBlock()) {
+      value.getDefiningOp()->walk([&](Operation *inner) {
+        needed.insert(inner->operand_begin(), inner->operand_end());
+      });
+    }
+  }
+  if (live.all())
+    return op;
+  llvm::BitVector gone = live;
+  gone.flip();
+  llvm::BitVector yielded(yield->getNumOperands()), arguments(op.getBlock().getNumArguments());
+  SmallVector<Value> initial;
+  SmallVector<Type> types;
+  for (unsigned i = 0; i < carried; ++i)
+    if (live[i]) {
+      initial.push_back(op.getCarried()[i]);
+      types.push_back(op.getCarried()[i].getType());
+    } else {
+      yielded.set(i);
+      arguments.set(i);
+    }
+  yield->eraseOperands(yielded);
+  eraseDead(op.getBlock());
+  op.getBlock().eraseArguments(arguments);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(op);
+  auto repeat = RepeatOp::create(builder, op.getLoc(), types, op.getStackedResults().getTypes(),
+                                 op.getCount(), op.getReverse(), initial, op.getStacked(), op.getCaptured());
+  repeat->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  repeat.getBody().takeBody(op.getBody());
+  for (unsigned i = 0, next = 0; i < op->getNumResults(); ++i)
+    if (i >= carried || live[i])
+      op->getResult(i).replaceAllUsesWith(repeat->getResult(next++));
+  op->erase();
+  return repeat;
+}
+
 void dropUnusedOperands(RepeatOp op) {
   unsigned carried = op.getCarried().size(), stacked = op.getStacked().size();
   for (unsigned i = op->getNumOperands(); i-- > carried;) {

@@ -15,6 +15,10 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   recompute.mode = options.recompute;
   recompute.budgets.assign(options.budgets.begin(), options.budgets.end());
   pm.addPass(createRecompute(recompute));
+  // Backward has all that it computes again by now, and layers are still folded: B and W are cut apart
+  // once for all layers.
+  if (options.schedule == "zero-bubble")
+    pm.addPass(createSplitBackward());
   // Stages are separate functions on local types, and layers are still folded, so kernels are found
   // once for all layers.
   FuseKernelsOptions fuse;
@@ -28,6 +32,10 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   // Values become bytes of buffers, and ops become instructions. No pass before this one knows
   // about memory, none after it about values.
   pm.addPass(createBuildProcedures());
+  // Procedures say by now which of them touch a buffer. Copies of procedures and the table follow the
+  // pools.
+  if (options.schedule == "zero-bubble")
+    pm.addPass(createAssignPools());
   // Gradient reductions are still in the update, one per parameter. They move before the table is
   // built, because the table then knows which backward is the last.
   pm.addPass(createBucketReductions());

@@ -208,21 +208,22 @@ Value StagePair::import(BlockPair &pair, BlockArgument arg) {
 
 //===-- Removals ------------------------------------------------------------===//
 
-static void eraseDead(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (op.use_empty() && !op.hasTrait<OpTrait::IsTerminator>() && op.getNumResults() &&
-        isMemoryEffectFree(&op))
+void llmc::cleanBlock(Block &block) {
+  // Readers come before what they read: a repeat is cleaned when all that reads it is.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+    if (op.use_empty() && !op.hasTrait<OpTrait::IsTerminator>() && op.getNumResults() && isMemoryEffectFree(&op)) {
       op.erase();
-}
-
-static void cleanBlock(Block &block) {
-  for (auto repeat : llvm::to_vector(block.getOps<RepeatOp>())) {
+      continue;
+    }
+    auto repeat = dyn_cast<RepeatOp>(op);
+    if (!repeat)
+      continue;
     OpBuilder builder(repeat);
     repeat = graph::dropUnusedResults(builder, repeat);
-    eraseDead(repeat.getBlock());
+    repeat = graph::dropUnusedCarried(builder, repeat);
+    graph::eraseDead(repeat.getBlock());
     graph::dropUnusedOperands(repeat);
   }
-  eraseDead(block);
 }
 
 void StagePair::clean() {

@@ -57,6 +57,9 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> imported; // from the forward function
 };
 
+// Erases what no result of a stage's function needs, in the bodies of its repeats too.
+void cleanBlock(mlir::Block &block);
+
 // Returns whether two ops compute the same of equal operands, wherever they come from.
 bool computesAlike(mlir::Operation *a, mlir::Operation *b);
 

@@ -61,7 +61,8 @@ public:
   StageBuckets(plan::StageOp stage, int64_t bucketBytes, ArrayRef<int64_t> given)
       : stage(stage), bucketBytes(bucketBytes), given(given) {
     for (auto procedure : stage.getBody().getOps<plan::ProcedureOp>())
-      if (procedure.getKind() == plan::ProcedureKind::backward_last)
+      if (procedure.getKind() == plan::ProcedureKind::backward_last ||
+          procedure.getKind() == plan::ProcedureKind::weight_last)
         lasts.push_back(procedure);
       else if (procedure.getKind() == plan::ProcedureKind::update)
         update = procedure;
@@ -456,16 +457,21 @@ struct BucketReductions : impl::BucketReductionsBase<BucketReductions> {
     getOperation()->setAttr(bucketPieces, ArrayAttr::get(&getContext(), made));
   }
   // Adds the backward of the last micro-batch as a procedure of its own, since it alone starts
-  // reductions.
+  // reductions; where backward is split the weight gradients, which end a chunk's gradients.
   void addLastBackward(plan::StageOp stage) {
-    for (auto procedure : llvm::to_vector(stage.getBody().getOps<plan::ProcedureOp>())) {
-      if (procedure.getKind() != plan::ProcedureKind::backward)
+    SmallVector<plan::ProcedureOp> all(stage.getBody().getOps<plan::ProcedureOp>());
+    for (plan::ProcedureOp procedure : all) {
+      uint64_t chunk = procedure.getChunk().value_or(0);
+      bool isSplit = llvm::any_of(all, [&](plan::ProcedureOp other) {
+        return other.getKind() == plan::ProcedureKind::weight && other.getChunk().value_or(0) == chunk;
+      });
+      if (procedure.getKind() != (isSplit ? plan::ProcedureKind::weight : plan::ProcedureKind::backward))
         continue;
       OpBuilder b(procedure);
       b.setInsertionPointAfter(procedure);
       auto copy = cast<plan::ProcedureOp>(b.clone(*procedure));
-      copy.setSymName(getProcedureName("backward_last", procedure.getChunk().value_or(0)));
-      copy.setKind(plan::ProcedureKind::backward_last);
+      copy.setSymName(getProcedureName(isSplit ? "weight_last" : "backward_last", chunk));
+      copy.setKind(isSplit ? plan::ProcedureKind::weight_last : plan::ProcedureKind::backward_last);
     }
   }
 };

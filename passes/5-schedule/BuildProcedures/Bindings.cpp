@@ -147,6 +147,19 @@ BufferSlice StageBuilder::flatRoot(parallel::FlatAttr flat, DictionaryAttr attrs
   return place;
 }
 
+// Returns whether the weight gradients read a residual of the backward `func` that lies in a root.
+bool StageBuilder::isReadLater(func::FuncOp func, int root) {
+  func::FuncOp weight = functions.chunks[chunk].weight;
+  if (!weight || func == weight)
+    return false;
+  for (unsigned i = 0; i < weight.getNumArguments(); ++i)
+    if (auto id = weight.getArgAttrOfType<IntegerAttr>(i, parallel::kResidual))
+      if (auto it = chunks[chunk].residuals.find(id.getInt());
+          it != chunks[chunk].residuals.end() && it->second.root == root)
+        return true;
+  return false;
+}
+
 LogicalResult StageBuilder::bindArguments(func::FuncOp func, AssignmentInputs &known) {
   auto &bound = known.arguments;
   for (BlockArgument arg : func.getArguments()) {
@@ -178,10 +191,13 @@ LogicalResult StageBuilder::bindArguments(func::FuncOp func, AssignmentInputs &k
         return func.emitError("argument ")
                << i << " is residual " << id.getInt() << ", which the forward does not produce";
       bound[arg] = it->second;
-      // A residual is written anew for each micro-batch, and only this procedure reads it.
+      // A residual is written anew for each micro-batch, and no procedure behind this one reads it.
       const RootBuffer &root = roots[it->second.root];
-      if (root.space == plan::Space::slot && !root.binding && !sent.contains(it->second.root))
+      if (root.space == plan::Space::slot && !root.binding && !sent.contains(it->second.root) &&
+          !isReadLater(func, it->second.root))
         known.consumed.insert(it->second.root);
+    } else if (attrs.getAs<IntegerAttr>(parallel::kStageBoundary) && func == functions.chunks[chunk].weight) {
+      return func.emitError("argument ") << i << " is sent from another stage, which sends to backward alone";
     } else if (attrs.getAs<IntegerAttr>(parallel::kStageBoundary)) {
       known.received.push_back(arg);
     } else {

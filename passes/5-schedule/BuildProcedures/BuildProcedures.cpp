@@ -51,6 +51,8 @@ LogicalResult StageBuilder::buildChunk(int64_t index) {
     return failure();
   if (parts.backward && failed(buildProcedure(parts.backward, plan::ProcedureKind::backward)))
     return failure();
+  if (parts.weight && failed(buildProcedure(parts.weight, plan::ProcedureKind::weight)))
+    return failure();
   chunk = 0;
   return success();
 }
@@ -133,7 +135,7 @@ struct BuildProcedures : impl::BuildProceduresBase<BuildProcedures> {
       numLaunches += builder.launches;
       numCopies += builder.copies;
       for (ChunkFunctions &chunk : functions.chunks)
-        for (func::FuncOp func : {chunk.forward, chunk.backward})
+        for (func::FuncOp func : {chunk.forward, chunk.backward, chunk.weight})
           if (func)
             func.erase();
       if (functions.update)
@@ -157,8 +159,8 @@ struct BuildProcedures : impl::BuildProceduresBase<BuildProcedures> {
       size_t index = chunk ? chunk.getInt() : 0;
       if (functions.chunks.size() <= index)
         functions.chunks.resize(index + 1);
-      (kind == "forward" ? functions.chunks[index].forward : functions.chunks[index].backward) =
-          func;
+      ChunkFunctions &parts = functions.chunks[index];
+      (kind == "forward" ? parts.forward : kind == "backward" ? parts.backward : parts.weight) = func;
     }
     return stages;
   }

@@ -4,9 +4,9 @@ def BuildProcedures : Pass<"llmc-build-procedures", "::mlir::ModuleOp"> {
     Needs: forward_K, backward_K, update_K without repeats, values bound by
       graph.state, graph.input, parallel.boundary, parallel.residual, graph.output. A stage
       that runs several chunks of layers has a forward and a backward for each
-      (parallel.chunk), and one update.
+      (parallel.chunk), where backward is split a weight_K too, and one update.
     Gives: one plan.stage per stage with its buffers and the procedures begin,
-      forward, backward and update; the functions are gone.
+      forward, backward, perhaps weight, and update; the functions are gone.
       Of an inference there are forward_K and the procedure forward alone; an
       output's binding records how its parts lie in the whole (dims, valid_shape).
       Each message has an exchange of its own (send_forward, recv_forward, send_backward,

@@ -21,7 +21,7 @@ static BoundaryValues entering(func::FuncOp func) {
 }
 
 // Allocates the events of each chunk. A slot may be received into again when its micro-batch has
-// run its backward, in an inference its forward.
+// run its weight gradients, where backward is whole its backward, in an inference its forward.
 void StageBuilder::allocateEvents() {
   EventAllocator events(stageOp);
   auto takeIf = [&](int64_t &event, bool needed) {
@@ -38,7 +38,9 @@ void StageBuilder::allocateEvents() {
       continue;
     bool outBack = !leaving(functions.backward).values.empty();
     bool inBack = !entering(functions.backward).values.empty();
-    takeIf(chunk.backward.done, in || inBack || outBack);
+    bool received = in || inBack;
+    takeIf(chunk.weightDone, functions.weight && received);
+    takeIf(chunk.backward.done, outBack || received);
     takeIf(chunk.backward.sent, outBack);
     takeIf(chunk.backward.arrived, inBack);
   }
@@ -49,6 +51,8 @@ void StageBuilder::allocateEvents() {
 void StageBuilder::buildPrologue(func::FuncOp func, plan::ProcedureKind kind) {
   if (kind == plan::ProcedureKind::update)
     return;
+  if (kind == plan::ProcedureKind::weight)
+    return buildFeeds(func);
   bool forward = kind == plan::ProcedureKind::forward;
   Location loc = func.getLoc();
   Direction &events = direction(forward);
@@ -58,12 +62,17 @@ void StageBuilder::buildPrologue(func::FuncOp func, plan::ProcedureKind kind) {
   if (events.arrived >= 0)
     plan::WaitOp::create(b, loc, events.arrived, false, IntegerAttr(), kCompute,
                          entering(func).originOf(mesh, forward));
+  buildFeeds(func);
+}
+
+// Builds the feeds of inputs that no procedure of the chunk before has fed.
+void StageBuilder::buildFeeds(func::FuncOp func) {
   for (BlockArgument arg : func.getArguments()) {
     auto input = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), graph::kInput);
     if (!input || !fed.insert({chunk, input.str()}).second)
       continue;
     auto origin = plan::OriginAttr::get(b.getContext(), "feed", {input}, "", "");
-    plan::FeedOp::create(b, loc, input, bufferOf(arg), b.getI64IntegerAttr(kCompute), origin);
+    plan::FeedOp::create(b, func.getLoc(), input, bufferOf(arg), b.getI64IntegerAttr(kCompute), origin);
   }
 }
 
@@ -85,6 +94,11 @@ void StageBuilder::buildEpilogue(func::FuncOp func, plan::ProcedureKind kind,
   }
   if (kind == plan::ProcedureKind::update)
     return;
+  if (kind == plan::ProcedureKind::weight) {
+    if (int64_t done = chunks[chunk].weightDone; done >= 0)
+      plan::RecordOp::create(b, loc, done, false, IntegerAttr(), kCompute, leaving(func).originOf(mesh, false));
+    return;
+  }
   bool forward = kind == plan::ProcedureKind::forward;
   if (int64_t done = direction(forward).done; done >= 0)
     plan::RecordOp::create(b, loc, done, false, IntegerAttr(), kCompute,
@@ -136,7 +150,9 @@ void StageBuilder::buildReceive(func::FuncOp func, bool forward) {
   OpBuilder::InsertionGuard guard(b);
   newExchange(loc, /*send=*/false, forward);
   const Chunk &events = chunks[chunk];
-  int64_t free = functions.update ? events.backward.done : events.forward.done;
+  int64_t free = !functions.update          ? events.forward.done
+                 : events.weightDone >= 0 ? events.weightDone
+                                          : events.backward.done;
   plan::WaitOp::create(b, loc, free, false, IntegerAttr(), kMessages, origin);
   plan::RecvOp::create(b, loc, parts, mesh.getStageAxis(), b.getI64IntegerAttr(forward ? -1 : 1),
                        b.getI64IntegerAttr(channelTo(forward, chunk)),

@@ -14,9 +14,10 @@
 
 namespace llmc {
 
-// Holds the functions of one chunk of layers; of an inference the forward alone.
+// Holds the functions of one chunk of layers; of an inference the forward alone. Weight is null
+// where backward is whole.
 struct ChunkFunctions {
-  mlir::func::FuncOp forward, backward;
+  mlir::func::FuncOp forward, backward, weight;
 };
 
 struct StageFunctions {
@@ -49,6 +50,7 @@ private:
   struct Chunk {
     std::map<int64_t, BufferSlice> residuals;
     Direction forward, backward;
+    int64_t weightDone = -1; // compute: the weight gradients are there: reuse the slot
   };
 
   // Builds one procedure after the other (BuildProcedures.cpp).
@@ -62,6 +64,7 @@ private:
   // Binds arguments and results to states, inputs and outputs, and declares buffers (Bindings.cpp).
   mlir::LogicalResult bindArguments(mlir::func::FuncOp func, AssignmentInputs &known);
   mlir::LogicalResult bindResults(mlir::func::FuncOp func, AssignmentInputs &known);
+  bool isReadLater(mlir::func::FuncOp func, int root);
   BufferSlice stateRoot(mlir::FlatSymbolRefAttr state, mlir::DictionaryAttr attrs,
                   mlir::RankedTensorType type);
   void noteLayers(int64_t first, int64_t count);
@@ -89,6 +92,7 @@ private:
   // Builds exchanges for the values that cross stages (Messages.cpp).
   void allocateEvents();
   void buildPrologue(mlir::func::FuncOp func, plan::ProcedureKind kind);
+  void buildFeeds(mlir::func::FuncOp func);
   void buildEpilogue(mlir::func::FuncOp func, plan::ProcedureKind kind, const Bindings &returned);
   void buildSend(mlir::func::FuncOp func, bool forward);
   void buildReceive(mlir::func::FuncOp func, bool forward);

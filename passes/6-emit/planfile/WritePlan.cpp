@@ -219,7 +219,9 @@ void PlanWriter::fillMessage(Message &message, Op op, uint32_t axis) {
   message.grouped = op.getGrouped();
   for (unsigned part = 0; part < op.getParts().size(); ++part) {
     message.parts.push_back(operandRef(op, part));
-    message.parts.back()->lane = op.getLane().value_or(0);
+    // An exchange says the lane of a message; within a computation that of the buffer's pool is it.
+    if (auto lane = op.getLane())
+      message.parts.back()->lane = *lane;
   }
 }
 

@@ -117,11 +117,84 @@ static void testRepeats(Random &random, MLIRContext *context) {
   });
 }
 
+//===-- Carried values that nothing needs ---------------------------------------===//
+
+// Builds func @f(x, y, z, u, w, c): a repeat that carries x, which needs itself alone, y, which
+// needs x and itself, z, which needs y and itself, and u, which needs z and itself, with stacked
+// results of x and of z. The function returns those of its results that `used` has.
+static func::FuncOp makeChain(ModuleOp module, int64_t count, bool reverse,
+                              const std::vector<bool> &used) {
+  OpBuilder types(module.getContext());
+  auto row = RankedTensorType::get({3}, types.getF64Type());
+  auto rows = RankedTensorType::get({count, 3}, types.getF64Type());
+  return makeFunction(
+      module, "f", {row, row, row, row, rows, row}, [&](OpBuilder &builder, ValueRange arguments) {
+        Location loc = builder.getUnknownLoc();
+        auto repeat = RepeatOp::create(
+            builder, loc, TypeRange{row, row, row, row}, TypeRange{rows, rows}, count, reverse,
+            arguments.take_front(4), arguments.slice(4, 1), arguments.take_back(1));
+        Block *body = &repeat.getBody().emplaceBlock();
+        body->addArguments(SmallVector<Type>(6, row), SmallVector<Location>(6, loc));
+        OpBuilder::InsertionGuard guard(builder);
+        builder.setInsertionPointToStart(body);
+        Build b(builder, loc);
+        Value x = b.mul(body->getArgument(0), body->getArgument(4));
+        Value y = b.add(b.mul(body->getArgument(1), body->getArgument(5)), body->getArgument(0));
+        Value z = b.sub(body->getArgument(2), body->getArgument(1));
+        Value u = b.add(body->getArgument(3), body->getArgument(2));
+        YieldOp::create(builder, loc, ValueRange{x, y, z, u, x, z});
+        SmallVector<Value> results;
+        for (auto [i, result] : llvm::enumerate(repeat.getResults()))
+          if (used[i])
+            results.push_back(result);
+        return results;
+      });
+}
+
+// Drops the results and the carried values of a repeat that nothing needs. Those that are needed
+// stay: x and what stands before the last one that is read.
+static void testDropped(Random &random, MLIRContext *context) {
+  int64_t count = random.between(1, 5);
+  bool reverse = random.chance(2);
+  std::vector<Tensor> inputs;
+  for (const Shape &shape : {Shape{3}, Shape{3}, Shape{3}, Shape{3}, Shape{count, 3}, Shape{3}})
+    inputs.push_back(drawTensor(random, {Argument::Any, shape}, inputs.size()));
+  std::vector<bool> used;
+  for (int i = 0; i < 6; ++i)
+    used.push_back(random.chance(3));
+  std::string name =
+      std::string(reverse ? "reversed " : "") + "chain of " + std::to_string(count) + " that uses";
+  for (bool one : used)
+    name += one ? " 1" : " 0";
+  unsigned needed = used[3] ? 4 : used[2] || used[5] ? 3 : used[1] ? 2 : used[0] || used[4] ? 1 : 0;
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context));
+  func::FuncOp func = makeChain(*module, count, reverse, used);
+  std::vector<Tensor> want = run(name, func, inputs);
+  OpBuilder builder(context);
+  RepeatOp op = dropUnusedResults(builder, repeatOf(func));
+  op->setAttr("graph.backward", builder.getUnitAttr());
+  RepeatOp left = dropUnusedCarried(builder, op);
+  EXPECT_EQ(left.getCarried().size(), needed) << name;
+  EXPECT_EQ(left.getStackedResults().size(), unsigned(used[4]) + unsigned(used[5])) << name;
+  EXPECT_TRUE(left->hasAttr("graph.backward") && left.getReverse() == reverse) << name;
+  EXPECT_TRUE(needed < 4 || left == op) << name + " is built anew though all is needed";
+  EXPECT_TRUE(dropUnusedCarried(builder, left) == left) << name + " has more to drop";
+  // Counts the ops of the body: x, z and u are computed with one each, y with two.
+  const size_t ops[] = {0, 1, 3, 4, 5};
+  EXPECT_EQ(size_t(llvm::range_size(left.getBlock().without_terminator())), ops[needed]) << name;
+  compare(name, func, inputs, want);
+}
+
 class RepeatTest : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(RepeatTest, AlgebraKeepsNumbers) {
   Random random(GetParam());
   testRepeats(random, context());
+}
+
+TEST_P(RepeatTest, WhatNothingNeedsIsNotCarried) {
+  Random random(GetParam());
+  testDropped(random, context());
 }
 
 INSTANTIATE_TEST_SUITE_P(Draws, RepeatTest, testing::ValuesIn(seeds()));
