@@ -35,7 +35,7 @@ static json summaryOf(const PlanIndex &book, const Traffic &t) {
             {"pattern", patternOf(book, t)},
             {"layer", cause ? cause->layer : -1}};
   if (t.isSend)
-    j["to_stage"] = t.toStage;
+    j.update({{"to_stage", t.toStage}, {"chunk", t.chunk}, {"to_chunk", t.toChunk}});
   return j;
 }
 
@@ -105,10 +105,12 @@ support::Result<json> explainJson(const ProgramT &program, const std::string &wh
     return explainNode(book, what);
   if (json answer = explainKind(book, what); !answer.is_null())
     return answer;
+  if (what == "schedule")
+    return explainSchedule(book);
   std::string nearest;
   for (const std::string &name : book.nearest(what))
     nearest += (nearest.empty() ? "" : ", ") + name;
-  return error("the program has no collective, node, parameter or kind of op '", what, "'",
+  return error("the program has no collective, node, parameter or kind of op '", what, "', and it is not 'schedule'",
                nearest.empty() ? "" : "; the nearest names are " + nearest);
 }
 

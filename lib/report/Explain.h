@@ -19,6 +19,11 @@ namespace llmc::report {
 //                 saved_bytes, collectives}
 //   a parameter   {what: "parameter", name, states, cuts, read_by, collectives}
 //   an op kind    {what: "kind", op, nodes}
+//   "schedule"    {what: "schedule", schedule, virtual_stages, micro_batches, bubble {cells, empty},
+//                 messages (a step, of one rank of each stage), in_flight and activations (bytes of a
+//                 rank) [one a stage], alternatives [same, flags, possible, text]}: what other schedules
+//                 would change, counted from the order of their steps; bytes are this plan's of one
+//                 micro-batch times the slots
 // An error for any other name; it lists the nearest names.
 support::Result<nlohmann::json> explainJson(const planfile::ProgramT &program,
                                             const std::string &what);
@@ -32,6 +37,7 @@ nlohmann::json explainTraffic(const PlanIndex &book, const Traffic &t);
 nlohmann::json explainNode(const PlanIndex &book, const std::string &name);
 nlohmann::json explainParameter(const PlanIndex &book, const std::string &name);
 nlohmann::json explainKind(const PlanIndex &book, const std::string &kind);
+nlohmann::json explainSchedule(const PlanIndex &book);
 // Lists the alternatives to a collective or message with their cost: [{name, text, ...}].
 nlohmann::json alternativesTo(const PlanIndex &book, const Traffic &t);
 

@@ -220,6 +220,11 @@ json sendAlternatives(const PlanIndex &book, const Traffic &t) {
                                   groupDigits(t.bytes / ranks),
                                   " bytes) and the receivers all_gather: not built")}});
   }
+  json schedules = explainSchedule(book)["alternatives"];
+  for (json &other : schedules)
+    if (other["possible"].get<bool>())
+      list.push_back({{"name", "schedule " + other["schedule"].get<std::string>()},
+                      {"text", other["flags"].get<std::string>() + ": " + other["text"].get<std::string>()}});
   list.push_back({{"name", "fewer stages"},
                   {"text", "a mesh with a smaller pp has fewer stage boundaries; each rank then holds more layers"}});
   return list;

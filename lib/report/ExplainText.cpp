@@ -92,7 +92,7 @@ std::string allText(const json &answer) {
                str(c, "pattern"));
   for (const json &s : answer["sends"])
     add(s, "send of " + str(s, "pattern") + " to the " +
-               (num(s, "to_stage") > num(s, "stage") ? "next" : "previous") + " stage");
+               (str(s, "phase") == "forward" ? "next" : "previous") + " stage");
   if (order.empty()) {
     out << "no collectives, no messages: every rank has all it needs\n";
     printRecomputed(out, answer["recomputed"]);
@@ -100,7 +100,7 @@ std::string allText(const json &answer) {
   }
   out << "What a step moves between ranks: bytes of one call on one rank, calls a step, and both\n"
          "together, of one rank of each stage. A name explains: llmc explain OUT NAME; so do names\n"
-         "of nodes, parameters and kinds of ops.\n";
+         "of nodes, parameters and kinds of ops, and `schedule`.\n";
   for (const std::string &title : order) {
     out << "\n" << title << " (" << sizeOf(groups[title]) << ")\n";
     printMembers(out, groups[title]);
@@ -133,8 +133,13 @@ void printWhy(std::ostringstream &out, const json &answer) {
   const json &why = answer["why"];
   if (answer.contains("to_stage")) {
     uint64_t from = num(answer, "stage"), to = num(answer, "to_stage");
-    out << "why         for the boundary between stages " << std::min(from, to) << " and "
-        << std::max(from, to);
+    uint64_t chunk = num(answer, "chunk"), toChunk = num(answer, "to_chunk");
+    if (chunk + toChunk == 0)
+      out << "why         for the boundary between stages " << std::min(from, to) << " and "
+          << std::max(from, to);
+    else
+      out << "why         for the boundary between chunk " << chunk << " of stage " << from << " and chunk "
+          << toChunk << " of stage " << to;
   } else {
     out << "why         for " << str(why, "node");
   }
@@ -314,6 +319,31 @@ std::string parameterText(const json &answer) {
   return out.str();
 }
 
+std::string scheduleText(const json &answer) {
+  std::ostringstream out;
+  auto numbers = [](const json &list) {
+    std::string text;
+    for (const json &one : list)
+      text += (text.empty() ? "" : "; ") + groupDigits(one.get<uint64_t>());
+    return text;
+  };
+  const json &bubble = answer["bubble"];
+  out << "schedule    " << str(answer, "schedule");
+  if (num(answer, "virtual_stages") > 1)
+    out << ", " << num(answer, "virtual_stages") << " chunks of layers a stage";
+  out << ", " << countOf(answer["micro_batches"], "micro-batch") << "\n"
+      << "empty       " << num(bubble, "empty") << " of " << num(bubble, "cells")
+      << " columns before the update, if all of them take as long\n"
+      << "messages    " << groupDigits(num(answer, "messages")) << " a step, of one rank of each stage\n"
+      << "in flight   " << numbers(answer["in_flight"]) << " micro-batches of a chunk at once, by stage\n"
+      << "activations " << numbers(answer["activations"]) << " bytes of a rank, by stage\n";
+  if (answer["alternatives"].empty())
+    out << "instead     nothing: the order of micro-batches matters to several stages that train\n";
+  for (const json &other : answer["alternatives"])
+    out << "instead     " << str(other, "flags") << ": " << str(other, "text") << "\n";
+  return out.str();
+}
+
 std::string kindText(const json &answer) {
   std::ostringstream out;
   out << str(answer, "op") << ": " << answer["nodes"].size() << " in the folded program\n";
@@ -341,6 +371,7 @@ std::string explainText(const json &answer) {
          : what == "collective" ? collectiveText(answer)
          : what == "node"       ? nodeText(answer)
          : what == "parameter"  ? parameterText(answer)
+         : what == "schedule"   ? scheduleText(answer)
                                 : kindText(answer);
 }
 

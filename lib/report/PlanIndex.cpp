@@ -87,6 +87,7 @@ std::vector<std::string> PlanIndex::allNames() const {
     names.insert(name);
   for (const auto &op : program.ops)
     names.insert(shortOp(op->op));
+  names.insert("schedule");
   return {names.begin(), names.end()};
 }
 

@@ -36,6 +36,9 @@ namespace llmc::report {
 // all of it. `fileBytes` is the size of the file the plan came from.
 nlohmann::json inspectJson(const planfile::ProgramT &program, uint64_t fileBytes);
 
+// Formats the layers of a stage, those of each chunk: "0-1, 4-5"; "none" where a chunk has none.
+std::string layersText(const planfile::StageT &stage);
+
 // Formats the same as tables, with the schedule drawn as a grid: a row for each stage, columns in
 // the order that messages allow.
 std::string inspectText(const planfile::ProgramT &program, uint64_t fileBytes);

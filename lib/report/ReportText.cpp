@@ -15,14 +15,11 @@ namespace llmc::report {
 using namespace planfile;
 namespace {
 
-std::string stageTable(const json &stages) {
+std::string stageTable(const ProgramT &program, const json &stages) {
   std::vector<Row> rows = {{"stage", "layers", "slots", "arena bytes", "live bytes"}};
-  for (const json &s : stages) {
-    int64_t first = s["first_layer"], last = s["last_layer"];
-    rows.push_back({number(s["stage"]),
-                    last < first ? "none" : std::to_string(first) + "-" + std::to_string(last),
-                    number(s["slots"]), number(s["arena_bytes"]), number(s["live_bytes"])});
-  }
+  for (const json &s : stages)
+    rows.push_back({number(s["stage"]), layersText(*program.stages[s["stage"].get<size_t>()]), number(s["slots"]),
+                    number(s["arena_bytes"]), number(s["live_bytes"])});
   return table(rows);
 }
 
@@ -190,6 +187,15 @@ static std::string typesText(const ProgramT &program) {
   return text;
 }
 
+std::string layersText(const planfile::StageT &stage) {
+  std::string list;
+  for (const auto &chunk : stage.chunks)
+    list += (list.empty() ? "" : ", ") + (chunk->last_layer < chunk->first_layer
+                                               ? std::string("none")
+                                               : support::text(chunk->first_layer, "-", chunk->last_layer));
+  return list;
+}
+
 std::string recomputeNote(const planfile::ProgramT &program) {
   if (program.recompute == "none" || program.recompute.empty())
     return "none";
@@ -225,7 +231,7 @@ std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
       << " of state over the stages, " << number(j["file_bytes"]) << " in the file\n";
   if (j["mode"] == "infer")
     out << "\ninputs\n" << bindingTable(j["inputs"]) << "\noutputs\n" << bindingTable(j["outputs"]);
-  out << "\nstages\n" << stageTable(j["stages"]);
+  out << "\nstages\n" << stageTable(program, j["stages"]);
   out << "\nmemory\n" << memoryTable(j["memory"]);
   out << "\nschedule\n" << drawSchedule(program);
   if (!j["collectives"].empty())

@@ -55,10 +55,14 @@ uint32_t chunkOf(const ProgramT &program, const Site &site, const InstructionT &
 }
 
 // Names each entry by axes, phase and node; by the stage too where that is not unique, then by a
-// number.
+// number. Messages are named by stages, where these run several chunks by stage and chunk.
 void nameAll(const ProgramT &program, std::vector<Traffic> &list) {
   std::map<std::string, int> stems, used;
+  bool chunked = std::any_of(program.stages.begin(), program.stages.end(),
+                             [](const auto &stage) { return stage->chunks.size() > 1; });
   auto stemOf = [&](const Traffic &t) {
+    if (t.isSend && chunked)
+      return support::text("send/", t.stage, ".", t.chunk, "-", t.toStage, ".", t.toChunk);
     if (t.isSend)
       return support::text("send/", t.stage, "-", t.toStage);
     std::string axes = joinedUserNames(*program.mesh, t.axes);
@@ -103,6 +107,8 @@ std::vector<Traffic> listTraffic(const ProgramT &program) {
       t.axes = {send->axis};
       t.toStage = static_cast<uint32_t>(peerStage(program, site.stage, *messageOf(inst)));
       t.chunk = chunkOf(program, site, inst);
+      // Count one chunk further around the ring, backward one less.
+      t.toChunk = t.chunk + (t.isSend && send->wrap ? (t.phase == Phase::Forward ? 1 : -1) : 0);
       for (const auto &part : send->parts)
         t.bytes += part->size;
     } else {

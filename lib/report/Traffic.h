@@ -38,7 +38,8 @@ struct Traffic {
   std::string name; // "tp/forward/node_addmm_1", "send/0-1"; unique, what `explain` takes
   std::string kind; // "all_reduce", ..., "send"
   std::vector<uint32_t> axes;
-  uint32_t stage = 0, toStage = 0, chunk = 0; // of a message: the chunk that sends it
+  uint32_t stage = 0, toStage = 0;
+  uint32_t chunk = 0, toChunk = 0; // of a message between stages
   planfile::Phase phase = planfile::Phase::Forward;
   uint64_t bytes = 0;   // payload of one call on one rank
   uint64_t perStep = 0; // calls, of all sites

@@ -171,8 +171,11 @@ Status runtime::writeCounts(const std::string &path, const Executor &executor, u
       uint64_t bytes = 0;
       for (const auto &part : s->parts)
         bytes += part->size;
+      // Behind the last stage comes the first one, which runs the next chunk.
+      int64_t stages = int64_t(program.stages.size());
+      int64_t toStage = s->axis == program.stage_axis ? (count.stage + s->delta + stages) % stages : count.stage;
       sends.push_back({{"from_stage", count.stage},
-                       {"to_stage", int64_t(count.stage) + (s->axis == program.stage_axis ? s->delta : 0)},
+                       {"to_stage", toStage},
                        {"bytes", bytes},
                        {"per_step", each}});
     }

@@ -113,7 +113,8 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
     out << "step        " << counted(program.global_batch, "row") << " of "
         << counted(program.model->sequence, "token") << " = "
         << counted(program.micro_batches, "micro-batch") << " of "
-        << counted(program.micro_batch, "row") << " per data-parallel rank, " << program.schedule << ", "
+        << counted(program.micro_batch, "row") << " per data-parallel rank, " << program.schedule
+        << (options.chunks() > 1 ? text(" of ", counted(options.chunks(), "chunk"), " a stage") : "") << ", "
         << (options.optimizer == Optimizer::AdamW ? "adamw" : "sgd") << "\n";
   out << "precision   " << planfile::precisionNote(program) << "\n";
   if (std::string note = planfile::statesNote(program); !note.empty())
@@ -131,11 +132,11 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
       << (options.fuse ? "on" : "off") << ", zero " << options.zeroStage() << ", tie " << nameOf(options.tie)
       << ", raise " << (options.raise ? "on" : "off") << "\n";
   for (auto [i, stage] : llvm::enumerate(program.stages)) {
-    const planfile::ChunkT &chunk = *stage->chunks.front();
-    out << llvm::left_justify(text("stage ", i), 12);
-    if (chunk.last_layer >= chunk.first_layer)
-      out << "layers " << chunk.first_layer << ".." << chunk.last_layer << ", ";
-    out << counted(stage->pools.front()->slots, "slot") << ", arena "
+    uint64_t slots = 0; // of the main pools: one for each chunk
+    for (size_t chunk = 0; chunk < stage->chunks.size(); ++chunk)
+      slots += stage->pools[chunk]->slots;
+    out << llvm::left_justify(text("stage ", i), 12) << "layers " << report::layersText(*stage) << ", "
+        << counted(slots, "slot") << ", arena "
         << humanBytes(stage->arena_bytes) << " a rank\n";
   }
   std::error_code error;

@@ -1,0 +1,169 @@
+// Says what other schedules of the pipeline would change: empty columns, messages, memory.
+#include "lib/report/Explain.h"
+#include "lib/report/Memory.h"
+#include "lib/report/Timeline.h"
+#include "passes/5-schedule/BuildTable/Exchanges.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+using nlohmann::json;
+
+namespace llmc::report {
+using namespace planfile;
+using support::text;
+namespace {
+
+// Holds what a schedule takes, counted from the order of its steps.
+struct Counts {
+  int64_t cells = 0, empty = 0, messages = 0; // messages of one rank of each stage, a step
+  std::vector<int64_t> inFlight;              // (chunk, micro-batch) pairs at once, by stage
+  std::vector<int64_t> slots;                 // of all chunks, by stage
+};
+
+Counts countSteps(const std::vector<std::vector<Step>> &stages, int64_t chunks) {
+  Counts counts;
+  int64_t p = int64_t(stages.size()), last = p * chunks - 1, columns = 0, busy = 0;
+  auto times = columnsOf(stages, chunks);
+  for (int64_t s = 0; s < p; ++s) {
+    std::map<std::pair<int64_t, int64_t>, size_t> ends;
+    for (size_t i = 0; i < stages[s].size(); ++i)
+      ends[{stages[s][i].chunk, stages[s][i].microBatch}] = i;
+    int64_t alive = 0, most = 0;
+    for (size_t i = 0; i < stages[s].size(); ++i) {
+      const Step &step = stages[s][i];
+      int64_t k = step.chunk * p + s;
+      counts.messages += (step.kind == StepKind::F && k < last) || (step.kind == StepKind::B && k > 0);
+      most = std::max(most, alive += step.kind == StepKind::F);
+      alive -= ends[{step.chunk, step.microBatch}] == i;
+    }
+    counts.inFlight.push_back(most);
+    counts.slots.push_back(0);
+    for (int64_t chunk = 0; chunk < chunks; ++chunk)
+      counts.slots.back() += assignSlots(stages[s], chunk, {StepKind::F, StepKind::B, StepKind::W}).count;
+    columns = std::max(columns, times->at(s).back() + 1);
+    busy += int64_t(stages[s].size());
+  }
+  counts.cells = columns * p;
+  counts.empty = counts.cells - busy;
+  return counts;
+}
+
+Counts countOf(const std::string &schedule, int64_t m, int64_t chunks, int64_t p) {
+  std::vector<std::vector<Step>> stages;
+  for (int64_t s = 0; s < p; ++s)
+    stages.push_back(schedule == "gpipe"         ? gpipe(m)
+                     : schedule == "1f1b"        ? oneFOneB(m, s, p)
+                     : schedule == "interleaved" ? interleaved(m, chunks, s, p)
+                                                 : zeroBubble(m, s, p));
+  return countSteps(stages, chunks);
+}
+
+std::string percent(int64_t part, int64_t all) {
+  return all ? text(std::round(1000.0 * double(part) / double(all)) / 10, " %") : "none";
+}
+
+// Describes this plan's schedule; `slot_bytes` are those of what one micro-batch of all chunks keeps.
+class Schedules {
+public:
+  explicit Schedules(const PlanIndex &book) : program(book.program) {
+    Timeline timeline = timelineOf(program);
+    now.cells = timeline.cells;
+    now.empty = timeline.empty;
+    for (const Traffic &t : book.traffic)
+      now.messages += t.isSend ? int64_t(t.perStep) : 0;
+    for (uint32_t s = 0; s < program.stages.size(); ++s) {
+      now.inFlight.push_back(inFlight(program, s));
+      // Pools behind the main ones hold parts of what the slots of these would hold: where there are
+      // some, a micro-batch takes at most what is said of it.
+      uint64_t slots = 0, chunks = program.stages[s]->chunks.size();
+      for (size_t chunk = 0; chunk < chunks; ++chunk)
+        slots += program.stages[s]->pools[chunk]->slots;
+      isBound |= program.stages[s]->pools.size() > chunks;
+      for (const auto &[kind, bytes] : memoryOf(program, s))
+        if (kind == "activations") {
+          activations.push_back(bytes);
+          ofSlot.push_back(double(bytes) / double(std::max<uint64_t>(slots, 1)) * double(chunks));
+        }
+    }
+  }
+
+  json answer() const {
+    json j = describe(program.schedule, chunks(), now, activations);
+    j["alternatives"] = json::array();
+    if (program.stages.size() < 2 || program.mode != Mode::Train)
+      return j;
+    int64_t p = int64_t(program.stages.size()), m = program.micro_batches;
+    int64_t more = chunks() > 1 ? chunks() + 1 : 2;
+    for (auto [name, v] : {std::pair<std::string, int64_t>{"gpipe", 1}, {"1f1b", 1}, {"interleaved", chunks() > 1 ? chunks() : 2},
+                           {"interleaved", more}, {"zero-bubble", 1}}) {
+      bool isNow = name == program.schedule && v == chunks();
+      bool isKnown = std::any_of(j["alternatives"].begin(), j["alternatives"].end(), [&, n = name, c = v](const json &a) {
+        return a["schedule"] == n && a["virtual_stages"] == c;
+      });
+      if (isNow || isKnown)
+        continue;
+      j["alternatives"].push_back(name == "interleaved" ? alternativeOf(name, v, m % p ? (m / p + 1) * p : m)
+                                                        : alternativeOf(name, v, m));
+    }
+    return j;
+  }
+
+private:
+  int64_t chunks() const { return int64_t(program.stages.front()->chunks.size()); }
+
+  static json describe(const std::string &schedule, int64_t chunks, const Counts &counts,
+                       const std::vector<uint64_t> &activations) {
+    return {{"schedule", schedule},
+            {"virtual_stages", chunks},
+            {"bubble", {{"cells", counts.cells}, {"empty", counts.empty}}},
+            {"messages", counts.messages},
+            {"in_flight", counts.inFlight},
+            {"activations", activations}};
+  }
+
+  // Describes another schedule, of `m` micro-batches.
+  json alternativeOf(const std::string &schedule, int64_t v, int64_t m) const {
+    int64_t p = int64_t(program.stages.size());
+    Counts counts = countOf(schedule, m, v, p);
+    std::vector<uint64_t> bytes;
+    for (int64_t s = 0; s < p; ++s)
+      bytes.push_back(uint64_t(ofSlot[s] / double(v) * double(counts.slots[s])));
+    json j = describe(schedule, v, counts, bytes);
+    int64_t layers = program.model->layers;
+    std::string needs;
+    if (m != int64_t(program.micro_batches))
+      needs += text("; it needs a multiple of ", p, " micro-batches: counted with ", m);
+    if (p * v > layers + 2)
+      needs += text("; it needs ", p * v - 2, " layers");
+    j["flags"] = v > 1 ? text("--schedule ", schedule, " --virtual-stages ", v) : "--schedule " + schedule;
+    j["possible"] = needs.empty();
+    uint64_t most = *std::max_element(bytes.begin(), bytes.end());
+    uint64_t mostNow = *std::max_element(activations.begin(), activations.end());
+    std::string kept = schedule == "zero-bubble" ? ", and cotangents from B to W" : "";
+    j["text"] = text(percent(counts.empty, counts.cells), " of the columns empty (now ", percent(now.empty, now.cells),
+                     "), ", groupDigits(uint64_t(counts.messages)), " messages (now ",
+                     groupDigits(uint64_t(now.messages)), "), ", isBound ? "at most " : "about ", groupDigits(most),
+                     " bytes of activations on the stage with most", kept, " (now ", groupDigits(mostNow), ")", needs);
+    return j;
+  }
+
+  const ProgramT &program;
+  Counts now;
+  std::vector<uint64_t> activations; // bytes, by stage
+  std::vector<double> ofSlot;        // bytes that a micro-batch keeps in all chunks, by stage
+  bool isBound = false;              // these are more than it keeps
+};
+
+} // namespace
+
+json explainSchedule(const PlanIndex &book) {
+  json answer = Schedules(book).answer();
+  answer["what"] = "schedule";
+  answer["name"] = "schedule";
+  answer["micro_batches"] = book.program.micro_batches;
+  return answer;
+}
+
+} // namespace llmc::report
