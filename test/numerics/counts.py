@@ -108,8 +108,8 @@ def data_parallel(folder, mesh):
     return f"{sum(c['per_step'] for c in plan['collectives'] if c['axes'] == ['dp'])} buckets"
 
 
-def running(folder, mesh):
-    program, plan = build(folder, mesh, 16)
+def running(folder, mesh, *flags):
+    program, plan = build(folder, mesh, 16, *flags)
     counted = os.path.join(folder, "counts.json")
     train(program, folder, "--data", os.path.join(OWN, "text.bin"), "--steps", 1,
           "--count-collectives", counted)
@@ -162,8 +162,9 @@ for schedule in ["1f1b", "gpipe"]:
     suite.run(f"messages and slots, {schedule}", stages, schedule)
 for mesh in ["4", "2x2x2", "2x4x1"]:
     suite.run(f"data parallel, {mesh}", data_parallel, mesh)
-for mesh in ["2x2x2", "8", "1x4x1"]:
-    suite.run(f"the executor counts the same, {mesh}", running, mesh)
+for mesh, *flags in [("2x2x2",), ("8",), ("1x4x1",), ("2x2x2", "--virtual-stages", 2), ("1x2x1", "--virtual-stages", 3),
+                     ("2x2x2", "--schedule", "zero-bubble"), ("1x4x1", "--schedule", "zero-bubble")]:
+    suite.run(f"the executor counts the same, {' '.join(map(str, [mesh, *flags]))}", running, mesh, *flags)
 for model in ["config.json", "dynamo.onnx", "torchscript.onnx"]:
     suite.run(f"origins, {model}", origins, model)
 suite.finish()

@@ -1,14 +1,15 @@
 """Choices together: a pairwise covering array of meshes, forms of parallelism, precisions and models.
 
 Each row is proved by `llmc verify`, or refused with the reason and what would do; at most 15 % may
-be refused, and none may crash. 25 rows; --full: 100.
+be refused, and none may crash. 25 rows; --full: 100, in which all pairs stand that may stand together.
 """
 import itertools
 import json
 import os
 import random
 
-from harness import DATA, LLMC, Failure, Suite, call, inspect, require
+from deeper import depth_name, read_config, write_config
+from harness import LLMC, Failure, Suite, call, inspect, require
 
 SEED = 16
 ROWS, FULL_ROWS = 25, 100
@@ -26,15 +27,23 @@ CHOICES = {
     "zero": [0, 1, 2, 3],
     "sequence-parallel": ["on", "off"],
     "recompute": ["none", "selective", "full", "auto"],
-    "schedule": ["1f1b", "gpipe"],
+    "schedule": ["1f1b", "gpipe", "interleaved", "zero-bubble"],
+    "virtual-stages": [1, 2, 3],
+    "stages": ["auto", "explicit"],
     "precision": ["fp32", "bf16"],
     "micro-batch": [1, 2],
     "dropout": [0, 0.1],
 }
 
 
+# Names the choices that bind each other: two of them may exclude each other in every row.
+BOUND = ("dp", "pp", "tp", "cp", "schedule", "virtual-stages")
+
+
 def allowed(row):
-    return row["dp"] * row["pp"] * row["tp"] * row["cp"] <= RANKS
+    interleaves = row["schedule"] == "interleaved"
+    return (row["dp"] * row["pp"] * row["tp"] * row["cp"] <= RANKS and interleaves == (row["virtual-stages"] > 1) and
+            (row["pp"] > 1 or not interleaves))
 
 
 def pairs(row):
@@ -42,31 +51,49 @@ def pairs(row):
 
 
 def covering_array(count, seed):
-    """Rows that each take the most pairs that no row before them has, of 60 drawn ones."""
+    """Rows that each take the most pairs that no row before them has, of 600 drawn ones."""
     draw = random.Random(seed)
+
+    def drawn():
+        while True:
+            row = {name: draw.choice(values) for name, values in CHOICES.items()}
+            if allowed(row):
+                return row
+
+    bound = [dict(zip(BOUND, values)) for values in itertools.product(*(CHOICES[name] for name in BOUND))]
+    bound = [row for row in bound if allowed(row)]
     wanted = {((a, x), (b, y)) for a, b in itertools.combinations(CHOICES, 2)
-              for x in CHOICES[a] for y in CHOICES[b]}
-    wanted = {p for p in wanted if not {k for k, _ in p} <= {"dp", "tp", "pp"} or p[0][1] * p[1][1] <= RANKS}
+              for x in CHOICES[a] for y in CHOICES[b]
+              if any(row.get(a, x) == x and row.get(b, y) == y for row in bound)}
     total, rows = len(wanted), []
     while len(rows) < count:
         best, most = None, -1
-        for _ in range(60):
-            row = {name: draw.choice(values) for name, values in CHOICES.items()}
-            if allowed(row) and len(pairs(row) & wanted) > most:
+        for _ in range(600):
+            row = drawn()
+            if len(pairs(row) & wanted) > most:
                 best, most = row, len(pairs(row) & wanted)
         wanted -= pairs(best)
         rows.append(best)
     return rows, total - len(wanted), total
 
 
-def model_of(folder, name):
-    with open(os.path.join(DATA, name.split("-")[0], "config.json")) as f:
-        content = json.load(f)
-    content.update(MODELS[name])
-    path = os.path.join(folder, "config.json")
-    with open(path, "w") as f:
-        json.dump(content, f)
-    return path
+def layers_of(row):
+    """A model has its own layers, or one less than virtual stages, of which one has an end of the model alone."""
+    content = read_config(row["model"].split("-")[0])
+    return max(content[depth_name(content)], row["pp"] * row["virtual-stages"] - 1)
+
+
+def stages_of(row):
+    """Explicit stages give the last one most, the first one only what is left; none is what `auto` gives."""
+    count, layers = row["pp"] * row["virtual-stages"], layers_of(row)
+    if row["stages"] == "auto" or count == 1:
+        return str(layers) if row["stages"] == "explicit" else "auto"
+    first = 1 if layers > count else 0
+    return ",".join(map(str, [first, *[1] * (count - 2), layers - first - (count - 2)]))
+
+
+def model_of(folder, row):
+    return write_config(folder, row["model"].split("-")[0], layers_of(row), **MODELS[row["model"]])
 
 
 def limit_for(folder, given):
@@ -74,7 +101,8 @@ def limit_for(folder, given):
     arenas = []
     for kind in ("none", "selective"):
         program = os.path.join(folder, kind)
-        done = call([LLMC, "compile", *[kind if flag == "auto" else flag for flag in given], "-o", program], check=False)
+        choices = [kind if before == "--recompute" else flag for before, flag in zip(["", *given], given)]
+        done = call([LLMC, "compile", *choices, "-o", program], check=False)
         if done.returncode == 1:  # It is refused whatever the limit.
             return 1 << 40
         arenas.append(max(stage["arena_bytes"] for stage in inspect(program)["stages"]))
@@ -85,8 +113,9 @@ refusals = []
 
 
 def prove(folder, row):
-    flags = [f for name in CHOICES if name not in ("model", "dp", "pp", "tp") for f in (f"--{name}", row[name])]
-    given = [model_of(folder, row["model"]), "--mesh", f"{row['dp']}x{row['pp']}x{row['tp']}", "--seq", 16, *flags]
+    choices = {**row, "stages": stages_of(row)}
+    flags = [f for name in CHOICES if name not in ("model", "dp", "pp", "tp") for f in (f"--{name}", choices[name])]
+    given = [model_of(folder, row), "--mesh", f"{row['dp']}x{row['pp']}x{row['tp']}", "--seq", 16, *flags]
     if row["recompute"] == "auto":
         given += ["--memory-limit", limit_for(folder, given)]
     done = call([LLMC, "verify", *given, "--twin", "off", "--json"], check=False)
@@ -112,6 +141,7 @@ for at, chosen in enumerate(array):
 
 def few_refused(folder):
     require(len(refusals) <= 0.15 * len(array), f"{len(refusals)} of {len(array)} refused")
+    require(covered == every or not suite.full, f"{every - covered} pairs of choices stand in no row")
     return f"{len(refusals)} of {len(array)}; {covered} of {every} pairs of choices stand in a row"
 
 

@@ -48,8 +48,8 @@ def check_collective(program, known, entry, source):
         require(word in text, f"{name}: the text does not say '{word}':\n{text}")
 
 
-def collectives(folder, model):
-    program = build(folder, model)
+def collectives(folder, model, *flags):
+    program = build(folder, model, "2x2x2", *flags)
     plan, listed = inspect(program), explain(program)
     same(listed["collectives"], plan["collectives"],
          ["name", "kind", "axes", "stage", "phase", "bytes", "per_step"])
@@ -171,6 +171,9 @@ def refusals(folder):
 suite = Suite("explain")
 for model in ["gpt2/config.json", "gpt2/dynamo.onnx", "llama/config.json", "bert/config.json"]:
     suite.run(f"collectives and messages, {model}", collectives, model)
+# Checks that a stage which sends twice in one direction names both messages, and what a stage without layers says.
+for flags in [("--virtual-stages", 2), ("--schedule", "zero-bubble"), ("--stages", "0,4")]:
+    suite.run(f"collectives and messages, {' '.join(map(str, flags))}", collectives, "gpt2/config.json", *flags)
 for model, zero in [("gpt2/dynamo.onnx", 0), ("llama/config.json", 0), ("gpt2/dynamo.onnx", 3)]:
     suite.run(f"parameters and memory, {model}, stage {zero} of ZeRO", parameters, model, zero)
 # Backward reads no table of positions, and no embedding that is untied.

@@ -33,8 +33,8 @@ def dump(program, folder, *flags):
         return f.read()
 
 
-def equal_bits(folder, mesh, rows, count):
-    program = compiled(folder, mesh, rows)
+def equal_bits(folder, mesh, rows, count, *flags):
+    program = compiled(folder, mesh, rows, *flags)
     expected = dump(program, folder)
     for seed in range(count):
         require(dump(program, folder, "--interleaving", seed) == expected,
@@ -140,6 +140,9 @@ many = 200 if suite.full else 20
 suite.run("mesh 2x2x2", equal_bits, "2x2x2", 8, many)
 for mesh, rows in [("1x4x2", 8), ("4x2", 8), ("1x3x1", 6)]:
     suite.run(f"mesh {mesh}", equal_bits, mesh, rows, many // 5)
+# Orders messages around a ring of stages, and slots of several pools.
+for mesh, flags in [("2x2x2", ("--virtual-stages", 2)), ("1x4x1", ("--schedule", "zero-bubble"))]:
+    suite.run(f"mesh {mesh} {' '.join(map(str, flags))}", equal_bits, mesh, 8, 200, *flags)
 suite.run("lost waits", lost_waits, "--sequence-parallel", "off")
 if suite.full:  # Three times as many waits.
     suite.run("lost waits of shared sequences", lost_waits)

@@ -9,7 +9,7 @@ import numpy as np
 from harness import (Failure, Suite, below, compile_model, gradient_errors, inspect, loss_error, read_safetensors,
                      require)
 
-CONFIG = {"model_type": "gpt2", "n_layer": 16, "n_head": 16, "n_embd": 128, "vocab_size": 256}
+CONFIG = {"model_type": "gpt2", "n_layer": 16, "n_embd": 128, "vocab_size": 256}
 RANKS, STEPS, ROWS = 1024, 3, 128
 
 
@@ -29,10 +29,10 @@ def run(program, folder):
     return read_safetensors(dump), time.time() - start, usage.ru_maxrss * 1024
 
 
-def check(folder, sequence, *mesh):
+def check(folder, sequence, heads, *mesh):
     model = os.path.join(folder, "config.json")
     with open(model, "w") as f:
-        json.dump({**CONFIG, "n_positions": sequence}, f)
+        json.dump({**CONFIG, "n_positions": sequence, "n_head": heads}, f)
     tokens = np.random.default_rng(1).integers(0, CONFIG["vocab_size"], STEPS * ROWS * sequence + 1)
     tokens.astype("<u2").tofile(os.path.join(folder, "tokens.bin"))
     flags = ["--seq", sequence, "--global-batch", ROWS]
@@ -58,6 +58,9 @@ def check(folder, sequence, *mesh):
 
 
 suite = Suite("many ranks")
-suite.run("16 layers on 8x16x8", check, 16, "--mesh", "8x16x8")
-suite.run("16 layers on dp 4, pp 8, tp 4, cp 8", check, 32, "--mesh", "4x8x4", "--cp", 8)
+suite.run("16 layers on 8x16x8", check, 16, 16, "--mesh", "8x16x8")
+suite.run("16 layers on dp 4, pp 8, tp 4, cp 8", check, 32, 16, "--mesh", "4x8x4", "--cp", 8)
+# Gives each chunk one layer, and each of 32 ranks a head and a token.
+suite.run("16 layers on dp 4, pp 8, tp 32, interleaved", check, 32, 32, "--mesh", "4x8x32", "--virtual-stages", 2)
+suite.run("16 layers on dp 4, pp 8, tp 32, zero-bubble", check, 32, 32, "--mesh", "4x8x32", "--schedule", "zero-bubble")
 suite.finish()

@@ -39,6 +39,18 @@ def program(folder, *flags):
     return path
 
 
+def refused_once(folder, model, flags, words, code=1):
+    """One error says it, and nothing is written."""
+    out = os.path.join(folder, "out")
+    done = compile_model(model, out, *flags, check=False)
+    message = refused(done, code, *words)
+    lines = done.stderr.strip().splitlines()
+    errors = [line for line in lines if "error: " in line]
+    require(len(errors) == 1 and len(lines) == len(set(lines)), done.stderr)
+    require(not os.path.exists(out), "a program was written")
+    return message
+
+
 def run_refused(folder, flags, words, mesh="1", code=1):
     path = program(folder, "--mesh", mesh)
     return refused(call([path, *flags], check=False), code, "program: error:", *words)
@@ -275,15 +287,42 @@ for title, model, flags, words in [
         ("missing file", os.path.join(OWN, "no-such.onnx"), [], ["no-such.onnx"]),
         ("missing config", os.path.join(OWN, "nothing", "config.json"), [], ["nothing"])]:
     suite.run(title, compile_refused, model, flags, words)
+# Refuses schedules and divisions that do not fit a model of 4 layers.
+for flags, words in [
+        (["--pp", 2, "--schedule", "interleaved", "--virtual-stages", 1],
+         ["--schedule interleaved", "--virtual-stages 2", "--schedule 1f1b"]),
+        (["--pp", 2, "--schedule", "gpipe", "--virtual-stages", 2],
+         ["--schedule gpipe", "--virtual-stages 1", "--schedule interleaved"]),
+        (["--pp", 2, "--schedule", "1f1b", "--virtual-stages", 2],
+         ["--schedule 1f1b", "--virtual-stages 1", "--schedule interleaved"]),
+        (["--pp", 2, "--schedule", "zero-bubble", "--virtual-stages", 2],
+         ["--schedule zero-bubble", "--virtual-stages 1", "--schedule interleaved"]),
+        (["--virtual-stages", 2], ["pp is 1", "--pp 2"]),
+        (["--schedule", "interleaved"], ["pp is 1", "--pp 2", "--schedule 1f1b"]),
+        (["--pp", 2, "--virtual-stages", 2, "--global-batch", 5], ["5", "--global-batch 4", "--global-batch 6"]),
+        (["--mesh", "2x2x1", "--virtual-stages", 2, "--micro-batch", 2, "--global-batch", 12],
+         ["3", "--global-batch 8", "--global-batch 16"]),
+        (["--pp", 3, "--virtual-stages", 2, "--global-batch", 2], ["2", "--global-batch 3"]),
+        (["--pp", 2, "--stages", "1,2,1"], ["--stages", "3", "2"]),
+        (["--pp", 2, "--virtual-stages", 2, "--stages", "2,2"], ["--stages", "2", "4"]),
+        (["--stages", "2,2"], ["--stages", "2", "1"]),
+        (["--pp", 2, "--stages", "2,3"], ["stages", "5", "4"]),
+        (["--pp", 2, "--virtual-stages", 2, "--stages", "1,1,1,0"], ["stages", "3", "4"]),
+        (["--pp", 3, "--stages", "2,0,2"], ["stages", "first", "last"]),
+        (["--pp", 2, "--virtual-stages", 2, "--stages", "2,2,0,0"], ["stages", "first", "last"]),
+        (["--pp", 7], ["7", "4", "layer", "6"]),
+        (["--pp", 4, "--virtual-stages", 2], ["8", "4", "layer", "6"])]:
+    suite.run("pipelines: " + " ".join(map(str, flags)), refused_once, CONFIG, ["--seq", 16, *flags], words)
+for flags in (["--virtual-stages", 2], ["--schedule", "interleaved"], ["--schedule", "zero-bubble"]):
+    suite.run("pipelines: --infer " + " ".join(map(str, flags)), refused_once, CONFIG, ["--infer", "--pp", 2, *flags],
+              [f"{flags[0]} is for training"])
 suite.run("truncated file", truncated)
 suite.run("external data missing", external_missing)
 suite.run("unknown ops, all at once", unknown_ops)
 suite.run("output not writable", lambda folder: refused(
     compile_model(CONFIG, os.path.join(folder, "none", "out"), check=False), 1, "none"))
 for flags in [["--zero", "auto"], ["--precision", "fp8"], ["--sequence-parallel", "auto"], ["--ep", "2"],
-              ["--etp", "2"],
-              ["--virtual-stages", "2"],
-              ["--schedule", "interleaved"], ["--schedule", "zero-bubble"], ["--target", "cuda"],
+              ["--etp", "2"], ["--schedule", "auto"], ["--virtual-stages", "auto"], ["--target", "cuda"],
               ["--mesh", "auto"]]:
     suite.run("not built yet: " + " ".join(flags), compile_refused, CONFIG, flags,
               [flags[0], flags[1], "not built yet"])
@@ -355,7 +394,12 @@ for line, words in [
         ([*COMPILE, "--cuda-kernels", "sm_81"], ["got 'sm_81'", "did you mean 'sm_80'"]),
         ([*COMPILE, "--fast", "1"], ["unknown option '--fast'"]),
         ([*COMPILE, "--schdule", "gpipe"], ["unknown option '--schdule'", "did you mean '--schedule'"]),
-        ([*COMPILE, "--schedule", "gpip"], ["1f1b, gpipe, got 'gpip'", "did you mean 'gpipe'"]),
+        ([*COMPILE, "--schedule", "gpip"], ["1f1b, gpipe, interleaved, zero-bubble, got 'gpip'", "did you mean 'gpipe'"]),
+        ([*COMPILE, "--pp", "2", "--stages", "5,-1"], ["--stages needs auto, or the layers of each", "got '5,-1'"]),
+        ([*COMPILE, "--pp", "2", "--stages", "2,two"], ["--stages needs auto, or the layers of each", "got '2,two'"]),
+        ([*COMPILE, "--pp", "2", "--stages", "4,"], ["--stages needs auto, or the layers of each", "got '4,'"]),
+        ([*COMPILE, "--virtual-stages", "0"], ["--virtual-stages needs a whole number", "got '0'"]),
+        ([*COMPILE, "--virtual-stages", "2", "--virtual-stages", "2"], ["--virtual-stages is given twice"]),
         ([*COMPILE, "--zero", "7"], ["--zero is one of 0, 1, 2, 3, got '7'"]),
         ([*COMPILE, "--dropout", "much"], ["--dropout needs a rate", "much"]),
         ([*COMPILE, "--json"], ["--json belongs to llmc inspect, explain, verify"]),
@@ -439,6 +483,8 @@ for flags, words in [
         (["--mesh", "4", "--schedule", "gpipe", "--seq", "8"],
          ["--mesh: asks for dp=4,pp=1,tp=1", "written with dp=2,pp=2,tp=2", "--schedule: asks for gpipe", "--seq: asks for 8"]),
         (["--tp", "4"], ["--tp: asks for 4"]),
+        (["--virtual-stages", "2"], ["--virtual-stages: asks for 2", "written with 1"]),
+        (["--stages", "1,3"], ["--stages: asks for 1,3", "written with auto"]),
         (["--global-batch", "2", "--optimizer", "sgd"], ["--global-batch: asks for 2", "--optimizer: asks for sgd"]),
         (["--infer"], ["--infer: asks for inference"]),
         (["--weights", "random"], ["--weights: asks for random, but the IR was written without it"]),

@@ -1,4 +1,5 @@
 """Runs the end-to-end tests of ways to share out a step."""
 from suites import run
 
-run(["sequence", "memory", "context", "ring", "long", "masks", "dropout", "covering", "zero", "large", "shared", "many_ranks"])
+run(["sequence", "memory", "context", "ring", "long", "masks", "dropout", "covering", "zero", "pipelines",
+     "pipelines_counts", "large", "shared", "many_ranks"])
