@@ -23,7 +23,8 @@ MODELS = {
     "405B": dict(hidden_size=16384, intermediate_size=53248, num_hidden_layers=126, num_attention_heads=128, num_key_value_heads=8,
                  vocab_size=128256),
 }
-CASES = [("7B", "8x4x8", 32), ("7B", "8x16x8", 1024), ("7B", "8x16x8", 32000), ("70B", "8x16x8", 1024), ("405B", "8x16x8", 1024)]
+CASES = [("7B", "8x4x8", 32), ("7B", "8x16x8", 1024), ("7B", "8x16x8", 32000), ("70B", "8x16x8", 1024), ("405B", "8x16x8", 1024),
+         ("405B", "8x16x8", 1024, "--virtual-stages", "2"), ("405B", "8x16x8", 1024, "--schedule", "zero-bubble")]
 
 
 def timed(command):
@@ -54,7 +55,7 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="llmc-compile-") as folder:
         out = os.path.join(folder, "out")
-        for model, mesh, rows in CASES:
+        for model, mesh, rows, *flags in CASES:
             config = os.path.join(folder, model + ".json")
             with open(config, "w") as f:
                 json.dump({**LLAMA, **MODELS[model]}, f)
@@ -62,8 +63,8 @@ def main():
             for _ in range(arguments.rounds):
                 for build in arguments.builds:
                     results[build].append(timed([os.path.join(build, "llmc"), "compile", config, "-o", out, "--mesh", mesh,
-                                                 "--global-batch", rows, "-q"]))
-            show(f"compile {model} on {mesh}, {rows} rows", results)
+                                                 "--global-batch", rows, "-q", *flags]))
+            show(" ".join([f"compile {model} on {mesh}, {rows} rows", *flags]), results)
         small = os.path.join(ROOT, "test", "data", "gpt2")
         for rows in (32, 32000):
             results = {build: [] for build in arguments.builds}

@@ -58,7 +58,7 @@ def run_peer(python, script, arguments, work, iterations):
 class Ours:
     """Compiles once a mode; runs as users do."""
 
-    def __init__(self, work, mode, folder, binaries=ROOT / "build" / "bin", flags=(), dp=1, tp=1):
+    def __init__(self, work, mode, folder, binaries=ROOT / "build" / "bin", flags=(), dp=1, tp=1, pp=1, micro=None):
         self.work, self.mode, self.folder = work, mode, pathlib.Path(folder)
         self.out = self.folder / "out"
         config = self.folder / "config.json"
@@ -68,8 +68,8 @@ class Ours:
             choices = ["--infer", "--mesh", "1", "--dim", f"batch={work.rows}", "--dim", f"sequence={work.tokens}"]
         else:
             dp, tp = (2, 2) if mode == "ranks" else (dp, tp)
-            choices = ["--train", "--mesh", f"{dp}x{tp}", "--seq", str(work.tokens), "--micro-batch", str(work.rows // dp),
-                       "--global-batch", str(work.rows)]
+            choices = ["--train", "--mesh", f"{dp}x{pp}x{tp}", "--seq", str(work.tokens), "--micro-batch",
+                       str(micro or work.rows // dp), "--global-batch", str(work.rows)]
         if "--precision" not in flags:
             flags = ("--precision", "fp32", *flags)
         subprocess.run([llmc, "compile", config, "-o", self.out, *choices, *flags], check=True, stdout=subprocess.DEVNULL)

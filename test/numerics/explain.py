@@ -131,6 +131,32 @@ def stages_of_zero(folder, model, *flags):
     return f"keeps {list(kept.values())}, moves {list(moved.values())}"
 
 
+def schedules(folder, mesh, *flags):
+    """What another schedule would change is what it changes: all counts, and activations about."""
+    program = build(folder, "gpt2/config.json", mesh, *flags)
+    said, now = explain(program, "schedule"), inspect(program)
+    facts = lambda plan: [plan["bubble"], sum(s["per_step"] for s in plan["sends"]), [s["in_flight"] for s in plan["stages"]]]
+    told = lambda entry: [entry["bubble"], entry["messages"], entry["in_flight"]]
+    require(told(said) == facts(now), f"{told(said)} said, {facts(now)} inspected")
+    require(said["activations"] == [m["activations"] for m in now["memory"]], f"{said['activations']}, {now['memory']}")
+    text, worst, count = call([LLMC, "explain", program, "schedule"]).stdout, 1, 0
+    for other in said["alternatives"]:
+        require(other["flags"] in text and other["text"] in text, f"the text lacks {other}")
+        if not other["possible"]:
+            require("it needs" in other["text"], other["text"])
+            continue
+        built = inspect(build(folder, "gpt2/config.json", mesh, *other["flags"].split()))
+        require(told(other) == facts(built), f"{other['flags']}: {told(other)} said, {facts(built)} built")
+        got = max(m["activations"] for m in built["memory"])
+        if "at most" in other["text"] or other["schedule"] == "zero-bubble":
+            continue  # bounds, or what leaves out the cotangents of W
+        worst = max(worst, got / max(other["activations"]), max(other["activations"]) / got)
+        count += 1
+    require(worst <= 1.35, f"activations are {worst:.2f} times what was said")
+    require(said["name"] == "schedule" and len(said["alternatives"]) >= 3, f"{said}")
+    return f"{len(said['alternatives'])} others; activations of {count} within a factor of {worst:.2f}"
+
+
 def nodes(folder):
     program = build(folder, "gpt2/config.json")
     kinds = {c["source"]["op"] for c in inspect(program)["collectives"]}
@@ -180,6 +206,9 @@ for model, zero in [("gpt2/dynamo.onnx", 0), ("llama/config.json", 0), ("gpt2/dy
 for model, *flags in [("gpt2/config.json",), ("llama/config.json", "--sequence-parallel", "off"),
                       ("gpt2/config.json", "--optimizer", "sgd")]:
     suite.run(f"stages of ZeRO, {' '.join([model, *flags])}", stages_of_zero, model, *flags)
+for mesh, *flags in [("1x2x1",), ("2x2x2", "--virtual-stages", 2), ("1x4x1", "--schedule", "zero-bubble"),
+                     ("1x2x1", "--schedule", "gpipe")]:
+    suite.run(f"schedules, {' '.join(map(str, [mesh, *flags]))}", schedules, mesh, *flags)
 suite.run("a node and a kind", nodes)
 suite.run("refusals", refusals)
 suite.finish()

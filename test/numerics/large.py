@@ -1,4 +1,4 @@
-"""A model of a billion parameters compiles small and fast, for every mesh."""
+"""Models of a billion parameters and of 405 compile small and fast, for every mesh."""
 import json
 import os
 import resource
@@ -12,12 +12,18 @@ CONFIG = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer":
           "layer_norm_epsilon": 1e-5, "initializer_range": 0.02, "tie_word_embeddings": True}
 
 
-def check(folder, mesh):
+LLAMA_405B = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 16384,
+              "intermediate_size": 53248, "num_hidden_layers": 126, "num_attention_heads": 128,
+              "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 131072,
+              "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": False}
+
+
+def check(folder, config, mesh, most, *flags):
     model, program = os.path.join(folder, "config.json"), os.path.join(folder, "program")
     with open(model, "w") as f:
-        json.dump(CONFIG, f)
+        json.dump(config, f)
     start = time.time()
-    process = subprocess.Popen([LLMC, "compile", model, "--mesh", mesh, "-o", program],
+    process = subprocess.Popen([LLMC, "compile", model, "--mesh", mesh, "-o", program, *map(str, flags)],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     text = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
@@ -25,8 +31,8 @@ def check(folder, mesh):
     if status != 0:
         raise Failure(text)
     size = os.path.getsize(program)
-    # Twice the limits of the promise (10 s, 1 GB, 20 MB): machines are noisy.
-    require(seconds <= 20, f"compiled in {seconds:.1f} s")
+    # Twice the promised seconds (and 1 GB, 20 MB): machines are noisy.
+    require(seconds <= 2 * most, f"compiled in {seconds:.1f} s")
     require(memory <= 1e9, f"compiled in {memory / 1e6:.0f} MB")
     require(size < 20e6, f"the program has {size / 1e6:.1f} MB")
     return f"{seconds:.1f} s, {memory / 1e6:.0f} MB, program {size / 1e6:.1f} MB"
@@ -34,5 +40,8 @@ def check(folder, mesh):
 
 suite = Suite("large")
 for mesh in ["1", "8", "8x9x1", "1x1x8", "8x9x8"]:
-    suite.run(f"1.01 B parameters, mesh {mesh}", check, mesh)
+    suite.run(f"1.01 B parameters, mesh {mesh}", check, CONFIG, mesh, 10)
+for flags in [("--virtual-stages", 2), ("--schedule", "zero-bubble")]:
+    suite.run(f"405 B parameters, mesh 8x16x8 {' '.join(map(str, flags))}", check, LLAMA_405B, "8x16x8", 15, *flags,
+              "--seq", 4096, "--global-batch", 1024)
 suite.finish()

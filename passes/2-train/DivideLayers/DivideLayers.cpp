@@ -33,7 +33,7 @@ struct DivideLayers : llmc::impl::DivideLayersBase<DivideLayers> {
     }
     parallel::MeshAttr mesh = parallel::getMesh(getOperation());
     pp = stages ? int64_t(stages) : mesh ? mesh.getSize(planfile::AxisRole::Stages) : 1;
-    if (!forward || forward.isExternal() || pp * chunks == 1)
+    if (!forward || forward.isExternal() || (pp * chunks == 1 && layers.empty()))
       return;
     if (failed(checkRepeats(forward)))
       return signalPassFailure();
