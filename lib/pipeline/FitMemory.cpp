@@ -119,7 +119,7 @@ InFlightDiagnostic refuse(ModuleOp module, int64_t stage, int64_t arena, int64_t
 
 // Names what takes less, in a training step and in an inference.
 constexpr const char *kSmaller = "or share out more (--zero, more tp, cp, pp or dp), or take fewer rows (--micro-batch) "
-                                 "or tokens (--seq)";
+                                 "or tokens (--seq), or of several stages another --schedule";
 constexpr const char *kSmallerInference = "or share out more (more tp, cp or pp), or take fewer rows or tokens (--dim)";
 
 } // namespace

@@ -127,6 +127,10 @@ static void checkSchedule(const CompileOptions &options, std::vector<std::string
                                    ": give one number for each, or auto"));
   if (options.infer)
     return;
+  std::string asked = options.schedule ? support::text("--schedule ", nameOf(schedule))
+                                       : support::text("--virtual-stages ", v);
+  if (p < 2 && (schedule == Schedule::Interleaved || schedule == Schedule::ZeroBubble))
+    errors.push_back(support::text(asked, " is for several stages, and pp is 1; use --pp 2 or more, or --schedule 1f1b"));
   if (schedule != Schedule::Interleaved) {
     if (v > 1)
       errors.push_back(support::text("--schedule ", nameOf(schedule), " runs one chunk of layers a stage; use "
@@ -136,15 +140,12 @@ static void checkSchedule(const CompileOptions &options, std::vector<std::string
   if (v < 2)
     errors.push_back("--schedule interleaved runs at least two chunks of layers a stage; use --virtual-stages 2 "
                      "or more, or --schedule 1f1b");
-  if (p < 2) {
-    errors.push_back("--schedule interleaved is for several stages, and pp is 1; use --pp 2 or more, or --schedule "
-                     "1f1b");
-  } else if (m % p != 0) {
+  if (m % p != 0) {
     int64_t rows = options.batchRows(), below = m / p * p;
     auto batch = [&](int64_t count) {
       return support::text(count, " (--global-batch ", count * rows, ")");
     };
-    errors.push_back(support::text("--schedule interleaved runs micro-batches in groups of pp = ", p, ", and ", m,
+    errors.push_back(support::text(asked, " runs micro-batches in groups of pp = ", p, ", and ", m,
                                    " are no multiple of it; the nearest valid numbers are ",
                                    below ? batch(below) + " and " : std::string(), batch(below + p)));
   }

@@ -90,7 +90,7 @@ public:
   }
 
   json answer() const {
-    json j = describe(program.schedule, chunks(), now, activations);
+    json j = describe(program.mode == Mode::Infer ? "none" : program.schedule, chunks(), now, activations);
     j["alternatives"] = json::array();
     if (program.stages.size() < 2 || program.mode != Mode::Train)
       return j;
@@ -141,10 +141,14 @@ private:
     j["possible"] = needs.empty();
     uint64_t most = *std::max_element(bytes.begin(), bytes.end());
     uint64_t mostNow = *std::max_element(activations.begin(), activations.end());
-    std::string kept = schedule == "zero-bubble" ? ", and cotangents from B to W" : "";
-    j["text"] = text(percent(counts.empty, counts.cells), " of the columns empty (now ", percent(now.empty, now.cells),
+    bool splits = schedule == "zero-bubble";
+    std::string kept = !splits ? ""
+                       : program.recompute == "none" || program.recompute.empty()
+                           ? ", and besides what backward keeps for gradients of weights"
+                           : ", and besides what backward keeps for gradients of weights, all that it computes again too";
+    j["text"] = text(percent(counts.empty, counts.cells), " of the cells empty (now ", percent(now.empty, now.cells),
                      "), ", groupDigits(uint64_t(counts.messages)), " messages (now ",
-                     groupDigits(uint64_t(now.messages)), "), ", isBound ? "at most " : "about ", groupDigits(most),
+                     groupDigits(uint64_t(now.messages)), "), ", splits ? "at least " : isBound ? "at most " : "about ", groupDigits(most),
                      " bytes of activations on the stage with most", kept, " (now ", groupDigits(mostNow), ")", needs);
     return j;
   }

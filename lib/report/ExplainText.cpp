@@ -328,12 +328,14 @@ std::string scheduleText(const json &answer) {
     return text;
   };
   const json &bubble = answer["bubble"];
+  if (str(answer, "schedule") == "none")
+    return "schedule    none: an inference runs each stage once, for all rows\n";
   out << "schedule    " << str(answer, "schedule");
   if (num(answer, "virtual_stages") > 1)
     out << ", " << num(answer, "virtual_stages") << " chunks of layers a stage";
   out << ", " << countOf(answer["micro_batches"], "micro-batch") << "\n"
       << "empty       " << num(bubble, "empty") << " of " << num(bubble, "cells")
-      << " columns before the update, if all of them take as long\n"
+      << " cells (stages x columns) before the update, if all take as long\n"
       << "messages    " << groupDigits(num(answer, "messages")) << " a step, of one rank of each stage\n"
       << "in flight   " << numbers(answer["in_flight"]) << " micro-batches of a chunk at once, by stage\n"
       << "activations " << numbers(answer["activations"]) << " bytes of a rank, by stage\n";

@@ -165,7 +165,7 @@ std::string drawSchedule(const ProgramT &program, unsigned columns) {
   }
   if (program.mode == Mode::Train && program.stages.size() > 1 && timeline.cells)
     out << "  bubble: " << timeline.empty << " of " << timeline.cells
-        << " columns before the update are empty, if all of them take as long\n";
+        << " cells (stages x columns) before the update are empty, if all take as long\n";
   return out.str();
 }
 

@@ -89,7 +89,9 @@ Drawn draw(uint64_t seed, uint32_t number, bool infer) {
   o.globalBatch = o.batchRows() * pick({1, 2, 3, 5});
   const Schedule schedules[] = {Schedule::OneFOneB, Schedule::GPipe, Schedule::ZeroBubble, Schedule::Interleaved};
   o.schedule = schedules[pick({0, 1, 2, 3})];
-  if (o.schedule == Schedule::Interleaved && (o.pp == 1 || o.microBatches() % o.pp != 0 || 2 * o.pp > layers + 2))
+  if (o.schedule == Schedule::Interleaved && (o.microBatches() % o.pp != 0 || 2 * o.pp > layers + 2))
+    o.schedule = Schedule::ZeroBubble;
+  if (o.pp == 1 && o.schedule != Schedule::GPipe)
     o.schedule = Schedule::OneFOneB;
   o.optimizer = pick({0, 1}) ? Optimizer::Sgd : Optimizer::AdamW;
   drawn.config = configOf(family, s);

@@ -1,7 +1,7 @@
 // Phase 2 in pipeline order. Registration, headers and documentation come from here.
 include "mlir/Pass/PassBase.td"
-include "passes/2-train/DivideLayers/DivideLayers.td"
 include "passes/2-train/AddDropout/AddDropout.td"
+include "passes/2-train/DivideLayers/DivideLayers.td"
 include "passes/2-train/LowerPrecision/LowerPrecision.td"
 include "passes/2-train/AddLoss/AddLoss.td"
 include "passes/2-train/OrderTokens/OrderTokens.td"

@@ -5,8 +5,7 @@
 using namespace llmc;
 
 void llmc::buildDivisionPipeline(mlir::OpPassManager &pm, const DivisionOptions &options) {
-  // Layers that a stage has in several chunks are cut apart with their states. Gradients, moments and
-  // updates then follow for each part by itself.
+  // Layers that a stage has in several chunks are cut apart with their states.
   DivideLayersOptions divide;
   divide.stages = options.stages;
   divide.chunks = options.chunks;
@@ -32,11 +31,13 @@ void llmc::buildDropoutPipeline(mlir::OpPassManager &pm, const DropoutRates &rat
 }
 
 void llmc::buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &options) {
-  buildDivisionPipeline(pm, options.division);
-
   // Dropout is part of the model that is trained. Its places are found while the model is as it was
   // raised, without casts; and being ops of the model, dropouts get types and gradients as others do.
   buildDropoutPipeline(pm, options.dropout);
+
+  // Layers are divided when dropout has numbered its places, so that masks do not depend on where stages
+  // begin, and before loss and gradients, which so follow for each part of what is cut.
+  buildDivisionPipeline(pm, options.division);
 
   // Element types are decided on the model alone, before it has a loss, which is computed in f32,
   // and gradients, whose types follow.

@@ -43,7 +43,7 @@ BOUND = ("dp", "pp", "tp", "cp", "schedule", "virtual-stages")
 def allowed(row):
     interleaves = row["schedule"] == "interleaved"
     return (row["dp"] * row["pp"] * row["tp"] * row["cp"] <= RANKS and interleaves == (row["virtual-stages"] > 1) and
-            (row["pp"] > 1 or not interleaves))
+            (row["pp"] > 1 or row["schedule"] not in ("interleaved", "zero-bubble")))
 
 
 def pairs(row):

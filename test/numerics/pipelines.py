@@ -166,6 +166,10 @@ PROVED = [
     ("gemma2", 5, "1x4x1", *ZERO_BUBBLE, "--precision", "bf16", "--recompute", "full"),
     ("gpt2", 4, "1x2x1", *V2, "--dropout", 0.1),
     ("gpt2", 4, "1x2x1", *ZERO_BUBBLE, "--dropout", 0.1, "--recompute", "full"),
+    # Drops the same elements wherever a stage begins, inside of the period of windows too.
+    ("gemma2", 5, "1x2x1", "--stages", "3,2", "--dropout", 0.1),
+    # Has buckets of gradients for one optimizer alone: the other shares its sums out.
+    ("gpt2", 4, "2x2x1", "--optimizer", "sgd", "--twin", "on"),
     ("gpt2", 4, "1x2x2", *V2, "--twin", "on"),
     ("gpt2", 4, "1x2x2", *ZERO_BUBBLE, "--twin", "on"),
     ("gpt2", 6, "1x3x2", *V2, "--interleavings", 4),

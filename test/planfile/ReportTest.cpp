@@ -143,12 +143,12 @@ TEST(Report, GroupsOfOneAreNotListed) {
 TEST(Report, ScheduleIsDrawn) {
   EXPECT_EQ(drawSchedule(makePlan({})), "  stage 0  F0  F1      B0  F2  B1  F3  B2      B3  U\n"
                                         "  stage 1      F0  B0  F1  B1  F2  B2  F3  B3  U\n"
-                                        "  bubble: 4 of 20 columns before the update are empty, if all of them take as long\n");
+                                        "  bubble: 4 of 20 cells (stages x columns) before the update are empty, if all take as long\n");
   // 7 columns in 4: the first two, then the last two.
   EXPECT_EQ(drawSchedule(makePlan({.gpipe = true, .microBatches = 2}), 4),
             "  stage 0  F0  F1  ...  B1  U\n"
             "  stage 1      F0  ...  U\n"
-            "  bubble: 4 of 12 columns before the update are empty, if all of them take as long\n");
+            "  bubble: 4 of 12 cells (stages x columns) before the update are empty, if all take as long\n");
 }
 
 TEST(Report, TextNamesWhatMatters) {

@@ -116,8 +116,8 @@ void setStages(CommandLine &line, const GivenFlag &given, Problems &problems) {
   for (const std::string &part : split(given.value, ',')) {
     auto count = support::parseWhole(part);
     if (!count || *count > kMost)
-      return problems.usage("--stages needs auto, or the layers of each virtual stage joined by commas, got '",
-                            given.value, "'");
+      return problems.usage("--stages needs auto, or the layers of each virtual stage: whole numbers up to ", kMost,
+                            " joined by commas, without spaces; got '", given.value, "'");
     line.options.stages.push_back(int64_t(*count));
   }
 }

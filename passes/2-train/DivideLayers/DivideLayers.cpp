@@ -59,7 +59,7 @@ private:
 
   LogicalResult checkRepeats(func::FuncOp forward);
   FailureOr<std::vector<int64_t>> divide(func::FuncOp forward, ArrayRef<RepeatLayers> repeats);
-  LogicalResult checkGiven(graph::RepeatOp first, int64_t all);
+  LogicalResult checkGiven(func::FuncOp forward, int64_t all);
   FailureOr<std::vector<int64_t>> divideAsWanted(ArrayRef<RepeatLayers> repeats);
   LogicalResult checkCuts(ArrayRef<RepeatLayers> repeats, ArrayRef<int64_t> counts);
   LogicalResult cut(ArrayRef<RepeatLayers> repeats, ArrayRef<int64_t> counts);
@@ -104,10 +104,10 @@ static LayerCosts costsOf(func::FuncOp forward, ArrayRef<RepeatLayers> repeats) 
   return costs;
 }
 
-LogicalResult DivideLayers::checkGiven(graph::RepeatOp first, int64_t all) {
+LogicalResult DivideLayers::checkGiven(func::FuncOp forward, int64_t all) {
   ArrayRef<int64_t> given(layers);
   auto refuse = [&](const Twine &why) {
-    return first.emitError("D2: the layers of the stages, ") << llvm::interleaved(given) << ", " << why;
+    return forward.emitError("D2: the layers of the stages, ") << llvm::interleaved(given) << ", " << why;
   };
   if (int64_t(given.size()) != pp * chunks)
     return refuse("are " + Twine(given.size()) + " numbers, and there are " + stagesText());
@@ -120,7 +120,7 @@ LogicalResult DivideLayers::checkGiven(graph::RepeatOp first, int64_t all) {
     sum += count;
   }
   if (sum != all)
-    return refuse("sum to " + Twine(sum) + ", and the model has " + Twine(all));
+    return refuse("sum to " + Twine(sum) + ", and the model has " + Twine(all) + ": give numbers with this sum, or auto");
   return success();
 }
 
@@ -150,9 +150,8 @@ FailureOr<std::vector<int64_t>> DivideLayers::divideAsWanted(ArrayRef<RepeatLaye
 FailureOr<std::vector<int64_t>> DivideLayers::divide(func::FuncOp forward, ArrayRef<RepeatLayers> repeats) {
   LayerCosts costs = costsOf(forward, repeats);
   int64_t all = costs.layers.size();
-  graph::RepeatOp first = repeats.front().op;
   if (!layers.empty()) {
-    if (failed(checkGiven(first, all)))
+    if (failed(checkGiven(forward, all)))
       return failure();
     return std::vector<int64_t>(layers.begin(), layers.end());
   }
@@ -163,7 +162,7 @@ FailureOr<std::vector<int64_t>> DivideLayers::divide(func::FuncOp forward, Array
   if (best)
     return *best;
   int64_t groups = llvm::count(costs.mayBegin, true);
-  return first.emitError("D1: ") << stagesText() << " for " << groups << (groups == all ? " layer" : " group")
+  return forward.emitError("D1: ") << stagesText() << " for " << groups << (groups == all ? " layer" : " group")
                                  << (groups == 1 ? "" : "s") << (groups == all ? "" : " of layers")
                                  << ": all but the first and the last need one, so pp x virtual stages is at most "
                                  << groups + 2;

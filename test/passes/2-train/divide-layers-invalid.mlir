@@ -59,8 +59,8 @@ func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {gra
 module {}
 
 //--- many.mlir
+// expected-error @+1 {{D1: pp = 5 stages for 2 layers: all but the first and the last need one, so pp x virtual stages is at most 4}}
 func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {graph.output = "y"}) {
-  // expected-error @+1 {{D1: pp = 5 stages for 2 layers: all but the first and the last need one, so pp x virtual stages is at most 4}}
   %h = graph.repeat 2 carried(%x : tensor<8xf32>) stacked() captured() -> tensor<8xf32> {
   ^bb0(%c: tensor<8xf32>):
     %a = graph.exp %c : (tensor<8xf32>) -> tensor<8xf32>
@@ -70,8 +70,8 @@ func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {gra
 }
 
 //--- many-chunks.mlir
+// expected-error @+1 {{D1: pp = 2 x 3 = 6 virtual stages for 3 layers: all but the first and the last need one, so pp x virtual stages is at most 5}}
 func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {graph.output = "y"}) {
-  // expected-error @+1 {{D1: pp = 2 x 3 = 6 virtual stages for 3 layers: all but the first and the last need one, so pp x virtual stages is at most 5}}
   %h = graph.repeat 3 carried(%x : tensor<8xf32>) stacked() captured() -> tensor<8xf32> {
   ^bb0(%c: tensor<8xf32>):
     %a = graph.exp %c : (tensor<8xf32>) -> tensor<8xf32>
@@ -81,8 +81,8 @@ func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {gra
 }
 
 //--- many-groups.mlir
+// expected-error @+1 {{D1: pp = 4 stages for 1 group of layers: all but the first and the last need one, so pp x virtual stages is at most 3}}
 func.func @forward(%x: tensor<1x4x2x8xf32> {graph.input = "x"}) -> (tensor<1x4x2x8xf32> {graph.output = "y"}) {
-  // expected-error @+1 {{D1: pp = 4 stages for 1 group of layers: all but the first and the last need one, so pp x virtual stages is at most 3}}
   %y = graph.repeat 1 carried(%x : tensor<1x4x2x8xf32>) stacked() captured() -> tensor<1x4x2x8xf32> {
   ^bb0(%h: tensor<1x4x2x8xf32>):
     %o, %l = graph.attention %h, %h, %h {scale = 1.0, causal = true} : (tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>) -> (tensor<1x4x2x8xf32>, tensor<1x4x2xf32>)
@@ -94,8 +94,8 @@ func.func @forward(%x: tensor<1x4x2x8xf32> {graph.input = "x"}) -> (tensor<1x4x2
 }
 
 //--- number.mlir
+// expected-error @+1 {{D2: the layers of the stages, 1, 1, 1, are 3 numbers, and there are pp = 2 stages}}
 func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {graph.output = "y"}) {
-  // expected-error @+1 {{D2: the layers of the stages, 1, 1, 1, are 3 numbers, and there are pp = 2 stages}}
   %h = graph.repeat 3 carried(%x : tensor<8xf32>) stacked() captured() -> tensor<8xf32> {
   ^bb0(%c: tensor<8xf32>):
     %a = graph.exp %c : (tensor<8xf32>) -> tensor<8xf32>
@@ -105,8 +105,8 @@ func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {gra
 }
 
 //--- number-chunks.mlir
+// expected-error @+1 {{D2: the layers of the stages, 2, 2, are 2 numbers, and there are pp = 2 x 2 = 4 virtual stages}}
 func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {graph.output = "y"}) {
-  // expected-error @+1 {{D2: the layers of the stages, 2, 2, are 2 numbers, and there are pp = 2 x 2 = 4 virtual stages}}
   %h = graph.repeat 4 carried(%x : tensor<8xf32>) stacked() captured() -> tensor<8xf32> {
   ^bb0(%c: tensor<8xf32>):
     %a = graph.exp %c : (tensor<8xf32>) -> tensor<8xf32>
@@ -116,8 +116,8 @@ func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {gra
 }
 
 //--- large.mlir
+// expected-error @+1 {{D2: the layers of the stages, 9, 1, are each from 0 to the 4 layers of the model}}
 func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {graph.output = "y"}) {
-  // expected-error @+1 {{D2: the layers of the stages, 9, 1, are each from 0 to the 4 layers of the model}}
   %h = graph.repeat 4 carried(%x : tensor<8xf32>) stacked() captured() -> tensor<8xf32> {
   ^bb0(%c: tensor<8xf32>):
     %a = graph.exp %c : (tensor<8xf32>) -> tensor<8xf32>
@@ -127,8 +127,8 @@ func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {gra
 }
 
 //--- negative.mlir
+// expected-error @+1 {{D2: the layers of the stages, 5, -1, are each from 0 to the 5 layers of the model}}
 func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {graph.output = "y"}) {
-  // expected-error @+1 {{D2: the layers of the stages, 5, -1, are each from 0 to the 5 layers of the model}}
   %h = graph.repeat 5 carried(%x : tensor<8xf32>) stacked() captured() -> tensor<8xf32> {
   ^bb0(%c: tensor<8xf32>):
     %a = graph.exp %c : (tensor<8xf32>) -> tensor<8xf32>
@@ -138,8 +138,8 @@ func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {gra
 }
 
 //--- empty.mlir
+// expected-error @+1 {{D2: the layers of the stages, 2, 0, 2, have none on stage 1: only the first (an embedding alone) and the last (a head alone) may have none}}
 func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {graph.output = "y"}) {
-  // expected-error @+1 {{D2: the layers of the stages, 2, 0, 2, have none on stage 1: only the first (an embedding alone) and the last (a head alone) may have none}}
   %h = graph.repeat 4 carried(%x : tensor<8xf32>) stacked() captured() -> tensor<8xf32> {
   ^bb0(%c: tensor<8xf32>):
     %a = graph.exp %c : (tensor<8xf32>) -> tensor<8xf32>
@@ -149,8 +149,8 @@ func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {gra
 }
 
 //--- sum.mlir
+// expected-error @+1 {{D2: the layers of the stages, 2, 1, sum to 3, and the model has 4: give numbers with this sum, or auto}}
 func.func @forward(%x: tensor<8xf32> {graph.input = "x"}) -> (tensor<8xf32> {graph.output = "y"}) {
-  // expected-error @+1 {{D2: the layers of the stages, 2, 1, sum to 3, and the model has 4}}
   %h = graph.repeat 4 carried(%x : tensor<8xf32>) stacked() captured() -> tensor<8xf32> {
   ^bb0(%c: tensor<8xf32>):
     %a = graph.exp %c : (tensor<8xf32>) -> tensor<8xf32>
