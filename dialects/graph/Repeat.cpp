@@ -187,10 +187,14 @@ RepeatOp dropUnusedResults(OpBuilder &builder, RepeatOp op) {
   return repeat;
 }
 
+bool isDead(Operation *op) {
+  return op->use_empty() && !op->hasTrait<OpTrait::IsTerminator>() && op->getNumResults() &&
+         isMemoryEffectFree(op);
+}
+
 void eraseDead(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (op.use_empty() && !op.hasTrait<OpTrait::IsTerminator>() && op.getNumResults() &&
-        isMemoryEffectFree(&op))
+    if (isDead(&op))
       op.erase();
 }
 

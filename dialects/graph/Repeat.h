@@ -38,7 +38,9 @@ RepeatOp dropUnusedResults(mlir::OpBuilder &builder, RepeatOp op);
 // Drops the carried values that no stacked result, no carried result in use and no effect depends on, with
 // the ops of the body that they alone need. Returns the repeat that replaces `op`, or `op` if all are needed.
 RepeatOp dropUnusedCarried(mlir::OpBuilder &builder, RepeatOp op);
-// Erases ops of a block without a use and without side effects, also those that only such ops use.
+// Returns whether nothing uses an op, which has no side effects.
+bool isDead(mlir::Operation *op);
+// Erases the dead ops of a block, also those that only such ops use.
 void eraseDead(mlir::Block &block);
 // Drops the stacked and captured operands that the body does not read.
 void dropUnusedOperands(RepeatOp op);

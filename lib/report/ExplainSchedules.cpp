@@ -53,10 +53,7 @@ Counts countSteps(const std::vector<std::vector<Step>> &stages, int64_t chunks) 
 Counts countOf(const std::string &schedule, int64_t m, int64_t chunks, int64_t p) {
   std::vector<std::vector<Step>> stages;
   for (int64_t s = 0; s < p; ++s)
-    stages.push_back(schedule == "gpipe"         ? gpipe(m)
-                     : schedule == "1f1b"        ? oneFOneB(m, s, p)
-                     : schedule == "interleaved" ? interleaved(m, chunks, s, p)
-                                                 : zeroBubble(m, s, p));
+    stages.push_back(stepsOf(schedule, m, chunks, s, p));
   return countSteps(stages, chunks);
 }
 
@@ -64,7 +61,7 @@ std::string percent(int64_t part, int64_t all) {
   return all ? text(std::round(1000.0 * double(part) / double(all)) / 10, " %") : "none";
 }
 
-// Describes this plan's schedule; `slot_bytes` are those of what one micro-batch of all chunks keeps.
+// Describes this plan's schedule, and others that it could have.
 class Schedules {
 public:
   explicit Schedules(const PlanIndex &book) : program(book.program) {
@@ -95,17 +92,11 @@ public:
     if (program.stages.size() < 2 || program.mode != Mode::Train)
       return j;
     int64_t p = int64_t(program.stages.size()), m = program.micro_batches;
-    int64_t more = chunks() > 1 ? chunks() + 1 : 2;
-    for (auto [name, v] : {std::pair<std::string, int64_t>{"gpipe", 1}, {"1f1b", 1}, {"interleaved", chunks() > 1 ? chunks() : 2},
-                           {"interleaved", more}, {"zero-bubble", 1}}) {
-      bool isNow = name == program.schedule && v == chunks();
-      bool isKnown = std::any_of(j["alternatives"].begin(), j["alternatives"].end(), [&, n = name, c = v](const json &a) {
-        return a["schedule"] == n && a["virtual_stages"] == c;
-      });
-      if (isNow || isKnown)
-        continue;
-      j["alternatives"].push_back(name == "interleaved" ? alternativeOf(name, v, m % p ? (m / p + 1) * p : m)
-                                                        : alternativeOf(name, v, m));
+    for (std::string_view name : kSchedules) {
+      if (name == "interleaved") // of one chunk more than there are
+        j["alternatives"].push_back(alternativeOf("interleaved", chunks() + 1, (m + p - 1) / p * p));
+      else if (name != program.schedule)
+        j["alternatives"].push_back(alternativeOf(std::string(name), 1, m));
     }
     return j;
   }

@@ -211,7 +211,7 @@ Value StagePair::import(BlockPair &pair, BlockArgument arg) {
 void llmc::cleanBlock(Block &block) {
   // Readers come before what they read: a repeat is cleaned when all that reads it is.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
-    if (op.use_empty() && !op.hasTrait<OpTrait::IsTerminator>() && op.getNumResults() && isMemoryEffectFree(&op)) {
+    if (graph::isDead(&op)) {
       op.erase();
       continue;
     }

@@ -18,7 +18,7 @@ struct BuildTable : impl::BuildTableBase<BuildTable> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (!llvm::is_contained({"gpipe", "1f1b", "interleaved", "zero-bubble"}, StringRef(schedule))) {
+    if (!llvm::is_contained(kSchedules, std::string_view(schedule))) {
       module.emitError("unknown schedule '")
           << schedule << "'; known are gpipe, 1f1b, interleaved and zero-bubble";
       return signalPassFailure();
@@ -40,12 +40,7 @@ private:
     for (auto [index, stage] : llvm::enumerate(stages)) {
       if (failed(checkChunks(stage, v, p, infer)))
         return failure();
-      int64_t s = index;
-      tables.emplace_back(stage, infer                       ? forwards(m)
-                                 : schedule == "gpipe"       ? gpipe(m)
-                                 : schedule == "1f1b"        ? oneFOneB(m, s, p)
-                                 : schedule == "interleaved" ? interleaved(m, v, s, p)
-                                                             : zeroBubble(m, s, p));
+      tables.emplace_back(stage, infer ? forwards(m) : stepsOf(schedule.getValue(), m, v, int64_t(index), p));
       steps.push_back(tables.back().steps);
     }
     auto columns = columnsOf(steps, v);

@@ -31,4 +31,12 @@ std::vector<Step> oneFOneB(int64_t m, int64_t stage, int64_t stages) {
   return steps;
 }
 
+std::vector<Step> stepsOf(std::string_view schedule, int64_t m, int64_t chunks, int64_t stage, int64_t stages) {
+  return schedule == "gpipe"         ? gpipe(m)
+         : schedule == "1f1b"        ? oneFOneB(m, stage, stages)
+         : schedule == "interleaved" ? interleaved(m, chunks, stage, stages)
+         : schedule == "zero-bubble" ? zeroBubble(m, stage, stages)
+                                     : std::vector<Step>();
+}
+
 } // namespace llmc

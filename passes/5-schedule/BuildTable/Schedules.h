@@ -4,6 +4,7 @@
 #define LLMC_PASSES_SCHEDULE_BUILDTABLE_SCHEDULES_H
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace llmc {
@@ -40,6 +41,13 @@ std::vector<Step> interleaved(int64_t microBatches, int64_t chunks, int64_t stag
 // micro-batches behind B on stage s of p, so that no stage holds more than min(m, p) of them from F
 // to W. With F, B and W of equal length and m >= p every stage waits p - 1 of their lengths.
 std::vector<Step> zeroBubble(int64_t microBatches, int64_t stage, int64_t stages);
+
+// Names the schedules above but the first, as --schedule does.
+inline constexpr std::string_view kSchedules[] = {"gpipe", "1f1b", "interleaved", "zero-bubble"};
+
+// Returns the steps of a stage in the schedule of that name; none for another name.
+std::vector<Step> stepsOf(std::string_view schedule, int64_t microBatches, int64_t chunks, int64_t stage,
+                          int64_t stages);
 
 } // namespace llmc
 

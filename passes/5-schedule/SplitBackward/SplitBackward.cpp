@@ -122,11 +122,8 @@ public:
     });
     for (Value value : ordered)
       keep(value, map);
-    dropResults(backward, [](DictionaryAttr attrs) { return attrs && attrs.get(kState); });
-    dropResults(backward, [](DictionaryAttr attrs) { return attrs && attrs.get(kFlat); });
-    dropResults(weight, [](DictionaryAttr attrs) {
-      return attrs && (attrs.get(kStageBoundary) || attrs.get(kResidual));
-    });
+    dropResults(backward, isOfState);
+    dropResults(weight, [](DictionaryAttr attrs) { return !isOfState(attrs); });
     clean(backward);
     clean(weight);
     return ordered.size();
