@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
-from run import Ours  # noqa: E402
+from run import Ours, in_turn  # noqa: E402
 from shapes import WORKS  # noqa: E402
 
 OFF = ("--sequence-parallel", "off")
@@ -35,19 +35,13 @@ LONG = 2048
 def measure(work, mesh, sides, precision, rounds):
     """Returns, by side, the seconds of a step in every round and the largest memory."""
     dp, tp = mesh
-    results = {name: {"times": [], "memory": 0} for name in sides}
     with tempfile.TemporaryDirectory(prefix="llmc-recompute-") as folder:
         runs = []
         for name, (flags, _) in sides.items():
             place = pathlib.Path(folder) / name
             place.mkdir()
             runs.append((name, Ours(work, "train", place, dp=dp, tp=tp, flags=("--precision", precision, *flags))))
-        for at in range(rounds):
-            for name, ours in runs[at % len(runs):] + runs[:at % len(runs)]:
-                seconds, memory = ours.median(iterations=3, warm=2)
-                results[name]["times"].append(seconds)
-                results[name]["memory"] = max(results[name]["memory"], memory)
-    return results
+        return in_turn(runs, rounds)
 
 
 def main():

@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
-from run import ROOT, Ours  # noqa: E402
+from run import ROOT, Ours, in_turn  # noqa: E402
 from shapes import WORKS  # noqa: E402
 
 SIDES = {"1f1b": (), "gpipe": ("--schedule", "gpipe"), "interleaved, v 2": ("--virtual-stages", "2"),
@@ -32,19 +32,15 @@ def empty_share(program):
 
 def measure(work, stages, rounds):
     """Returns, by schedule, the seconds of a step in every round, the largest memory and the empty share."""
-    results = {name: {"times": [], "memory": 0} for name in SIDES}
     with tempfile.TemporaryDirectory(prefix="llmc-schedules-") as folder:
         runs = []
         for name, flags in SIDES.items():
             place = pathlib.Path(folder) / name.replace(", ", "-").replace(" ", "")
             place.mkdir()
             runs.append((name, Ours(work, "train", place, pp=stages, micro=1, flags=flags)))
-            results[name]["empty"] = empty_share(runs[-1][1].out)
-        for at in range(rounds):
-            for name, ours in runs[at % len(runs):] + runs[:at % len(runs)]:
-                seconds, memory = ours.median(iterations=3, warm=2)
-                results[name]["times"].append(seconds)
-                results[name]["memory"] = max(results[name]["memory"], memory)
+        results = in_turn(runs, rounds)
+        for name, ours in runs:
+            results[name]["empty"] = empty_share(ours.out)
     return results
 
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
-from run import Ours  # noqa: E402
+from run import Ours, in_turn  # noqa: E402
 from shapes import WORKS  # noqa: E402
 
 STAGES = range(4)
@@ -25,19 +25,13 @@ LIMITS = {1: 5, 2: 5, 3: 15}
 
 def measure(work, ranks, precision, rounds):
     """Returns, by stage, the seconds of a step in every round and the largest memory."""
-    results = {stage: {"times": [], "memory": 0} for stage in STAGES}
     with tempfile.TemporaryDirectory(prefix="llmc-zero-") as folder:
         sides = []
         for stage in STAGES:
             place = pathlib.Path(folder) / str(stage)
             place.mkdir()
             sides.append((stage, Ours(work, "train", place, dp=ranks, flags=("--precision", precision, "--zero", str(stage)))))
-        for at in range(rounds):
-            for stage, ours in sides[at % len(sides):] + sides[:at % len(sides)]:
-                seconds, memory = ours.median(iterations=3, warm=2)
-                results[stage]["times"].append(seconds)
-                results[stage]["memory"] = max(results[stage]["memory"], memory)
-    return results
+        return in_turn(sides, rounds)
 
 
 def main():

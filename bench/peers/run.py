@@ -114,6 +114,18 @@ class Ours:
         return path
 
 
+def in_turn(sides, rounds):
+    """Runs three steps of each side in every round, after two that are not counted; who goes first turns. `sides` are pairs
+    of a name and an Ours. Returns, by name, the seconds of a step in every round and the largest memory."""
+    results = {name: {"times": [], "memory": 0} for name, _ in sides}
+    for at in range(rounds):
+        for name, ours in sides[at % len(sides):] + sides[:at % len(sides)]:
+            seconds, memory = ours.median(iterations=3, warm=2)
+            results[name]["times"].append(seconds)
+            results[name]["memory"] = max(results[name]["memory"], memory)
+    return results
+
+
 def measure(work, mode, python, iterations):
     rows = []
     with tempfile.TemporaryDirectory(prefix="llmc-bench-") as folder:
