@@ -411,19 +411,40 @@ LLMC_EVALUATE(AttentionGradOp)
 
 //===-- Gradient ------------------------------------------------------------===//
 
+// Appends an element to each head.
+static Value withElement(Build &b, Value heads, Value element) {
+  return b.concat({heads, b.cast(element, elementOf(heads))}, 3);
+}
+static Value withConstant(Build &b, Value heads, double value) {
+  SmallVector<int64_t> shape(shapeOf(heads));
+  shape.back() = 1;
+  return withElement(b, heads, b.broadcast(b.constant(value, elementOf(heads)), shape));
+}
+
 LogicalResult AttentionOp::differentiate(OpBuilder &builder, ArrayRef<Value> cotangents,
                                          SmallVectorImpl<Value> &gradients) {
-  if (cotangents[1])
-    return failure(); // lse serves the gradient only
   gradients.assign((*this)->getNumOperands(), Value());
-  if (!cotangents[0])
+  if (!cotangents[0] && !cotangents[1])
     return success();
+  Build b(builder, getLoc());
+  int64_t dim = shapeOf(getQ()).back();
+  Value q = getQ(), k = getK(), v = getV(), o = getO(), g = cotangents[0];
+  if (Value statistic = cotangents[1]) {
+    // Adds it to (cotangent . v - cotangent . o) of each score: as the cotangent of one more element of
+    // each head, which is -1 in o and 0 in all others.
+    SmallVector<int64_t> shape(shapeOf(statistic));
+    shape.push_back(1);
+    g = withElement(b, g ? g : b.constantLike(0, o), b.reshape(statistic, shape));
+    o = withConstant(b, o, -1);
+    for (Value *heads : {&q, &k, &v})
+      *heads = withConstant(b, *heads, 0);
+  }
   auto op = AttentionGradOp::create(
-      builder, getLoc(), TypeRange{getQ().getType(), getK().getType(), getV().getType()},
-      cotangents[0], getQ(), getK(), getV(), getO(), getLse(), getFurther(), getScaleAttr(),
-      getCausalAttr(), getOffsetAttr(), getWindowAttr(), getSoftcapAttr(), getDropoutAttr(), getPlaceAttr(),
-      getRingAttr());
-  llvm::copy(op.getResults(), gradients.begin());
+      builder, getLoc(), TypeRange{q.getType(), k.getType(), v.getType()}, g, q, k, v, o, getLse(), getFurther(),
+      getScaleAttr(), getCausalAttr(), getOffsetAttr(), getWindowAttr(), getSoftcapAttr(), getDropoutAttr(),
+      getPlaceAttr(), getRingAttr());
+  for (auto [gradient, whole] : llvm::zip(gradients, op.getResults()))
+    gradient = cotangents[1] ? b.slice(whole, 3, 0, dim) : whole;
   return success();
 }
 LogicalResult AttentionGradOp::differentiate(OpBuilder &, ArrayRef<Value>,

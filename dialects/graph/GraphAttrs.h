@@ -21,6 +21,8 @@ inline constexpr llvm::StringLiteral kState = "graph.state";     // @symbol that
 inline constexpr llvm::StringLiteral kInput = "graph.input";     // name of an input of the program
 inline constexpr llvm::StringLiteral kScalar = "graph.scalar";   // name of what the host sets a step
 inline constexpr llvm::StringLiteral kOutput = "graph.output";   // name of an output of the program
+// Names the output that counts rows which found no room at their experts (graph.exchange_routes).
+inline constexpr llvm::StringLiteral kLostRows = "moe_lost";
 inline constexpr llvm::StringLiteral kBatched = "graph.batched"; // unit: dimension 0 is the batch
 inline constexpr llvm::StringLiteral kLoader = "graph.loader";   // #graph.loader of an input
 inline constexpr llvm::StringLiteral kPrimal = "graph.primal";   // pairs a value with its

@@ -1,6 +1,7 @@
 // Implements matmul: a sum of products over the letters that the result lacks.
 #include "dialects/graph/Detail.h"
 #include "dialects/graph/Equation.h"
+#include "dialects/graph/Product.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -215,15 +216,8 @@ addProduct(const double *x, const double *y, double *z, int64_t rows, int64_t te
         z[i * columns + c] += x[i * terms + k] * y[k * columns + c];
 }
 
-namespace {
-// Describes a product as batches of [m, k] by [k, n].
-struct Sizes {
-  int64_t batch, m, k, n;
-};
-} // namespace
-
-static std::vector<double> product(const std::vector<double> &x, const std::vector<double> &y,
-                                   const Sizes &sizes) {
+std::vector<double> llmc::graph::product(const std::vector<double> &x, const std::vector<double> &y,
+                                         const ProductSizes &sizes) {
   auto [batch, m, k, n] = sizes;
   std::vector<double> z(batch * m * n, 0.0);
   for (int64_t part = 0; part < batch; ++part)
@@ -242,8 +236,8 @@ static bool isZero(const std::vector<double> &numbers) {
   return llvm::all_of(numbers, [](double x) { return x == 0; });
 }
 
-static std::vector<Dual> product(const std::vector<Dual> &x, const std::vector<Dual> &y,
-                                 const Sizes &sizes) {
+std::vector<Dual> llmc::graph::product(const std::vector<Dual> &x, const std::vector<Dual> &y,
+                                       const ProductSizes &sizes) {
   auto value = [](Dual a) { return a.value; };
   auto slope = [](Dual a) { return a.slope; };
   std::vector<double> xs = each(x, value), ys = each(y, value), dx = each(x, slope),
@@ -260,8 +254,8 @@ static std::vector<Dual> product(const std::vector<Dual> &x, const std::vector<D
 }
 
 // Bounds errors as accumulate() does: those of the operands, and the roundings of k terms.
-static std::vector<Bounded> product(const std::vector<Bounded> &x, const std::vector<Bounded> &y,
-                                    const Sizes &sizes) {
+std::vector<Bounded> llmc::graph::product(const std::vector<Bounded> &x, const std::vector<Bounded> &y,
+                                          const ProductSizes &sizes) {
   auto value = [](Bounded a) { return a.value; };
   auto size = [](Bounded a) { return std::fabs(a.value); };
   auto error = [](Bounded a) { return a.error; };
@@ -289,7 +283,7 @@ static void meaning(MatmulOp op, Inputs<T> inputs, Outputs<T> outputs) {
   std::string batch = e.batch(), rows = e.onlyLhs(), columns = e.onlyRhs(), terms = e.contracted();
   std::vector<T> x = packed(e.lhs, *inputs[0], batch + rows + terms);
   std::vector<T> y = packed(e.rhs, *inputs[1], batch + terms + columns);
-  Sizes sizes{sizeOf(e.lhs, *inputs[0], batch), sizeOf(e.lhs, *inputs[0], rows),
+  ProductSizes sizes{sizeOf(e.lhs, *inputs[0], batch), sizeOf(e.lhs, *inputs[0], rows),
               sizeOf(e.lhs, *inputs[0], terms), sizeOf(e.rhs, *inputs[1], columns)};
   std::vector<T> z = product(x, y, sizes);
   std::string order = batch + rows + columns;

@@ -18,8 +18,7 @@ static Type resized(Type type, int64_t leading) {
 // Creates a repeat like `op`, its discardable attributes included, without a body.
 static RepeatOp createLike(OpBuilder &builder, RepeatOp op, int64_t count, bool reverse,
                            ValueRange carried, ValueRange stacked, TypeRange stackedTypes) {
-  auto repeat = RepeatOp::create(builder, op.getLoc(), op.getCarriedResults().getTypes(),
-                                 stackedTypes, count, reverse, carried, stacked,
+  auto repeat = RepeatOp::create(builder, op.getLoc(), carried.getTypes(), stackedTypes, count, reverse, carried, stacked,
                                  op.getCaptured());
   repeat->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   return repeat;
@@ -161,6 +160,25 @@ std::pair<RepeatOp, Value> addStackedResult(OpBuilder &builder, RepeatOp op, Val
   yield->insertOperands(yield->getNumOperands(), value);
   replaceRepeat(op, repeat.getCarriedResults(), repeat.getStackedResults().drop_back());
   return {repeat, repeat.getStackedResults().back()};
+}
+
+std::pair<RepeatOp, Value> addCarried(OpBuilder &builder, RepeatOp op, Value initial, Value term) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(op);
+  SmallVector<Value> carried(op.getCarried());
+  carried.push_back(initial);
+  RepeatOp repeat = createLike(builder, op, op.getCount(), op.getReverse(), carried, op.getStacked(),
+                               op.getStackedResults().getTypes());
+  repeat.getBody().takeBody(op.getBody());
+  Block &body = repeat.getBlock();
+  unsigned index = carried.size() - 1;
+  BlockArgument sum = body.insertArgument(index, initial.getType(), initial.getLoc());
+  Operation *yield = body.getTerminator();
+  builder.setInsertionPoint(yield);
+  Value next = Build(builder, term.getLoc()).add(sum, term);
+  yield->insertOperands(index, next);
+  replaceRepeat(op, repeat.getCarriedResults().drop_back(), repeat.getStackedResults());
+  return {repeat, repeat.getCarriedResults().back()};
 }
 
 RepeatOp dropUnusedResults(OpBuilder &builder, RepeatOp op) {

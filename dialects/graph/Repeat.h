@@ -32,6 +32,11 @@ RepeatOp reverseRepeat(mlir::OpBuilder &builder, RepeatOp op);
 std::pair<RepeatOp, mlir::Value> addStackedResult(mlir::OpBuilder &builder, RepeatOp op,
                                                   mlir::Value value);
 
+// Adds a carried value that begins as `initial` and to which each iteration adds `term`, a value of the body.
+// Returns the repeat that replaces `op`, and the sum.
+std::pair<RepeatOp, mlir::Value> addCarried(mlir::OpBuilder &builder, RepeatOp op, mlir::Value initial,
+                                            mlir::Value term);
+
 // Drops the stacked results that nothing reads. Returns the repeat that replaces `op`, or `op` if all
 // are read.
 RepeatOp dropUnusedResults(mlir::OpBuilder &builder, RepeatOp op);

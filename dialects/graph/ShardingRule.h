@@ -18,6 +18,9 @@ enum class FactorKind {
   ReducedSum,
   ReducedMax, // cutting it leaves partial maxima in the results
   Replicated, // must not be cut (softmax dim, a sliced dim, ...)
+  // Takes axes that cut other factors too: along them a rank has the rows of its own part and
+  // no others (experts, where rows are at their ranks), so that the part leaves nothing to add up.
+  Owned,
 };
 
 struct Factor {

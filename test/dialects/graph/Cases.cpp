@@ -38,7 +38,8 @@ Shape Random::smaller(const Shape &shape) {
 
 Tensor drawTensor(Random &random, const Argument &argument, size_t index) {
   Tensor tensor(argument.shape);
-  Shape order = random.permutation(argument.kind == Argument::Distinct ? tensor.size() : 0);
+  bool isOrdered = argument.kind == Argument::Distinct || argument.distinct;
+  Shape order = random.permutation(isOrdered ? tensor.size() : 0);
   for (double &x : tensor.data)
     switch (argument.kind) {
     case Argument::Distinct:
@@ -55,6 +56,8 @@ Tensor drawTensor(Random &random, const Argument &argument, size_t index) {
       break;
     case Argument::Ids:
       x = random.between(-2, argument.bound + 1);
+      if (argument.distinct && x >= 0 && x < argument.bound)
+        x = order[&x - tensor.data.data()];
       break;
     case Argument::Logical:
       x = random.below(2);

@@ -36,6 +36,7 @@ struct Argument {
   Shape shape;
   int64_t bound = 0; // of ids: -2 ... bound + 1 are drawn, so that some are outside
   bool fixed = false; // it gets no gradient
+  bool distinct = false; // of ids: 0 ... size - 1, each once, and here and there one outside instead
 };
 
 // Describes one op on function arguments.
@@ -48,6 +49,7 @@ struct Case {
 
 // Draws one case for every op of the dialect (several for those with forms).
 std::vector<Case> drawCases(Random &random);
+void drawExperts(std::vector<Case> &cases, Random &random); // the part of them for experts
 
 // Draws values on a grid, offset so that no two arguments tie and none is zero.
 Tensor drawTensor(Random &random, const Argument &argument, size_t index);

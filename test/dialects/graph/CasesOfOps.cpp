@@ -447,6 +447,7 @@ std::vector<Case> drawCases(Random &random) {
   drawRotary(cases, random);
   drawCumsum(cases, random);
   drawOptimizer(cases, random);
+  drawExperts(cases, random);
   return cases;
 }
 

@@ -367,7 +367,7 @@ std::vector<DrawnFormula> drawnFormulas() {
   std::vector<DrawnFormula> all;
   for (uint64_t seed : seeds())
     for (auto list : {elementwiseFormulas, rowFormulas, movementFormulas, indexFormulas,
-                      matmulFormulas, decoderFormulas, edgeFormulas})
+                      matmulFormulas, decoderFormulas, expertFormulas, edgeFormulas})
       for (Formula &formula : list())
         if (seed == seeds().front() || !formula.arguments.empty())
           all.push_back({std::move(formula), seed});

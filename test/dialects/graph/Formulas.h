@@ -15,6 +15,8 @@ struct Formula {
 
 // Returns the formulas of norms, positions and masks of decoders.
 std::vector<Formula> decoderFormulas();
+// Returns the formulas of experts: routes, products of routed rows, and where the rows go.
+std::vector<Formula> expertFormulas();
 // Returns the formulas of halves, zero divisors, numbers beyond their range, rows and tensors
 // without elements.
 std::vector<Formula> edgeFormulas();

@@ -118,4 +118,61 @@ TEST(Gradients, TiedMaxima) {
   expectClose(test.name, got[0], expected, 0);
 }
 
+// Sums weighted elements of all results of `func`.
+static double weightedResults(func::FuncOp func, const std::vector<Tensor> &inputs, ArrayRef<Tensor> weights) {
+  double sum = 0;
+  for (auto [value, weight] : llvm::zip(*evaluate(func, inputs), weights))
+    sum += weighted(value, weight);
+  return sum;
+}
+
+// Returns func @both(arguments, cotangents of all results) -> cotangents of q, k and v.
+static func::FuncOp gradientOfBoth(ModuleOp module, func::FuncOp func, const Case &test) {
+  SmallVector<Type> types(func.getArgumentTypes());
+  llvm::append_range(types, func.getResultTypes());
+  return makeFunction(module, "both", types, [&](OpBuilder &builder, ValueRange arguments) {
+    Operation *op = test.build(builder, module.getLoc(), arguments.drop_back(2));
+    SmallVector<Value> cotangents(arguments.take_back(2)), operands;
+    EXPECT_TRUE(succeeded(cast<GraphOpInterface>(op).differentiate(builder, cotangents, operands)));
+    operands.truncate(3);
+    return operands;
+  });
+}
+
+// Checks that the log-sum-exp of an attention may have a cotangent too.
+static void testStatistic(Random &random, const Case &test) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context()));
+  func::FuncOp func = makeFunction(*module, test);
+  std::vector<Tensor> inputs = drawInputs(random, test), outputs = run(test.name, func, inputs), weights;
+  if (outputs.empty() || !llvm::all_of(outputs[1].data, [](double x) { return std::isfinite(x); }))
+    return; // a row that sees nothing
+  for (const Tensor &output : outputs)
+    weights.push_back(drawTensor(random, {Argument::Any, output.shape}, 0));
+  std::vector<Tensor> all = inputs;
+  llvm::append_range(all, weights);
+  std::vector<Tensor> got = run(test.name + " gradient", gradientOfBoth(*module, func, test), all);
+  ASSERT_EQ(got.size(), 3u);
+  constexpr double step = 1e-5;
+  for (size_t k = 0; k < got.size(); ++k) {
+    Tensor expected(inputs[k].shape);
+    for (int64_t i = 0; i < expected.size(); ++i) {
+      std::vector<Tensor> above = inputs, below = inputs;
+      above[k].data[i] += step;
+      below[k].data[i] -= step;
+      expected.data[i] =
+          (weightedResults(func, above, weights) - weightedResults(func, below, weights)) / (2 * step);
+    }
+    expectClose(test.name + " with lse, gradient of operand " + std::to_string(k), got[k], expected, 1e-7);
+  }
+}
+
+TEST(Gradients, StatisticOfAttention) {
+  for (uint64_t seed : seeds()) {
+    Random random(seed);
+    for (const Case &test : drawCases(random))
+      if (test.name == "attention")
+        testStatistic(random, test);
+  }
+}
+
 } // namespace llmc::graph::test

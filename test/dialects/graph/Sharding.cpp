@@ -89,6 +89,7 @@ static std::string kindName(FactorKind kind) {
   return kind == FactorKind::Parallel     ? "parallel"
          : kind == FactorKind::ReducedSum ? "sum"
          : kind == FactorKind::ReducedMax ? "max"
+         : kind == FactorKind::Owned      ? "owned"
                                           : "replicated";
 }
 

@@ -224,6 +224,46 @@ func.func @decoder(%x: tensor<1x3x4x2xf32>, %w: tensor<2xf32>, %c: tensor<1x3x1x
   return
 }
 
+// CHECK-LABEL: func.func @routed
+func.func @routed(%s: tensor<2x3x8xf32>, %b: tensor<8xf32>, %x: tensor<2x4xf32>, %w: tensor<5x4x3xf32>, %t: tensor<5x3x4xf32>, %r: tensor<2x2xi64>, %ids: tensor<2x3x2xi64>, %o: tensor<i64>) {
+  // CHECK: graph.route %{{.*}} {groups = 4 : i64, kept_groups = 2 : i64} : (tensor<2x3x8xf32>) -> tensor<2x3x2xi64>
+  %0 = graph.route %s {kept_groups = 2, groups = 4, group_terms = 1} : (tensor<2x3x8xf32>) -> tensor<2x3x2xi64>
+  // CHECK: graph.route %{{.*}}, %{{.*}} : (tensor<2x3x8xf32>, tensor<8xf32>) -> tensor<2x3x2xi64>
+  %1 = graph.route %s, %b : (tensor<2x3x8xf32>, tensor<8xf32>) -> tensor<2x3x2xi64>
+  // CHECK: graph.limit_routes %{{.*}} {capacity = 2 : i64, experts = 4 : i64} : (tensor<2x3x2xi64>) -> tensor<2x3x2xi64>
+  %2 = graph.limit_routes %ids {capacity = 2, experts = 4} : (tensor<2x3x2xi64>) -> tensor<2x3x2xi64>
+  // CHECK: graph.grouped_matmul %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x4xf32>, tensor<5x4x3xf32>, tensor<2x2xi64>) -> tensor<2x2x3xf32>
+  %y = graph.grouped_matmul %x, %w, %r : (tensor<2x4xf32>, tensor<5x4x3xf32>, tensor<2x2xi64>) -> tensor<2x2x3xf32>
+  // CHECK: graph.grouped_matmul %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {transposed} : (tensor<2x4xf32>, tensor<5x3x4xf32>, tensor<2x2xi64>, tensor<i64>) -> tensor<2x2x3xf32>
+  %3 = graph.grouped_matmul %x, %t, %r, %o {transposed} : (tensor<2x4xf32>, tensor<5x3x4xf32>, tensor<2x2xi64>, tensor<i64>) -> tensor<2x2x3xf32>
+  // CHECK: graph.grouped_outer %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x4xf32>, tensor<2x2x3xf32>, tensor<2x2xi64>) -> tensor<5x4x3xf32>
+  %4 = graph.grouped_outer %x, %y, %r : (tensor<2x4xf32>, tensor<2x2x3xf32>, tensor<2x2xi64>) -> tensor<5x4x3xf32>
+  // CHECK: graph.grouped_outer %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x4xf32>, tensor<2x2x3xf32>, tensor<2x2xi64>, tensor<i64>) -> tensor<5x4x3xf32>
+  %5 = graph.grouped_outer %x, %y, %r, %o : (tensor<2x4xf32>, tensor<2x2x3xf32>, tensor<2x2xi64>, tensor<i64>) -> tensor<5x4x3xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @exchange
+func.func @exchange(%ids: tensor<2x3x2xi64>, %r: tensor<3x2xi64>, %slots: tensor<3x3xi64>, %x: tensor<3x4xf32>, %y: tensor<3x3x4xf32>) {
+  // CHECK: graph.exchange_routes %{{.*}} {experts = 8 : i64} : (tensor<2x3x2xi64>) -> (tensor<2x3x4xi64>, tensor<2x3x4xi64>, tensor<2x3xf32>)
+  %0, %1, %2 = graph.exchange_routes %ids {experts = 8} : (tensor<2x3x2xi64>) -> (tensor<2x3x4xi64>, tensor<2x3x4xi64>, tensor<2x3xf32>)
+  // CHECK: graph.dispatch %{{.*}}, %{{.*}}, %{{.*}} {experts = 8 : i64} : (tensor<3x4xf32>, tensor<3x2xi64>, tensor<3x3xi64>) -> tensor<3x3x4xf32>
+  %3 = graph.dispatch %x, %r, %slots {experts = 8} : (tensor<3x4xf32>, tensor<3x2xi64>, tensor<3x3xi64>) -> tensor<3x3x4xf32>
+  // CHECK: graph.collect %{{.*}}, %{{.*}}, %{{.*}} {experts = 8 : i64} : (tensor<3x3x4xf32>, tensor<3x2xi64>, tensor<3x3xi64>) -> tensor<3x2x4xf32>
+  %4 = graph.collect %y, %r, %slots {experts = 8} : (tensor<3x3x4xf32>, tensor<3x2xi64>, tensor<3x3xi64>) -> tensor<3x2x4xf32>
+  // CHECK: graph.sort_routes %{{.*}} {experts = 8 : i64} : (tensor<2x3x2xi64>) -> (tensor<2x3x2xi64>, tensor<2x3x2xi64>, tensor<4xi64>)
+  %p, %q, %n = graph.sort_routes %ids {experts = 8} : (tensor<2x3x2xi64>) -> (tensor<2x3x2xi64>, tensor<2x3x2xi64>, tensor<4xi64>)
+  // CHECK: graph.arrived_routes %{{.*}}, %{{.*}} : (tensor<2x3x4xi64>, tensor<4xi64>) -> (tensor<2x3x4xi64>, tensor<2x3x4xi64>, tensor<2x3xf32>)
+  %5, %6, %7 = graph.arrived_routes %0, %n : (tensor<2x3x4xi64>, tensor<4xi64>) -> (tensor<2x3x4xi64>, tensor<2x3x4xi64>, tensor<2x3xf32>)
+  // CHECK: graph.count_sources %{{.*}} : (tensor<2x3x4xi64>) -> tensor<4xi64>
+  %8 = graph.count_sources %6 : (tensor<2x3x4xi64>) -> tensor<4xi64>
+  // CHECK: graph.pack_rows %{{.*}}, %{{.*}} : (tensor<3x4xf32>, tensor<3x2xi64>) -> tensor<3x2x4xf32>
+  %9 = graph.pack_rows %x, %r : (tensor<3x4xf32>, tensor<3x2xi64>) -> tensor<3x2x4xf32>
+  // CHECK: graph.unpack_rows %{{.*}}, %{{.*}} : (tensor<3x2x4xf32>, tensor<3x2xi64>) -> tensor<3x2x4xf32>
+  %10 = graph.unpack_rows %9, %r : (tensor<3x2x4xf32>, tensor<3x2xi64>) -> tensor<3x2x4xf32>
+  return
+}
+
 // CHECK-LABEL: func.func @adamw
 func.func @adamw(%p: tensor<4xf32>, %s: tensor<f32>) {
   // CHECK: graph.adamw {{.*}} {decay = true}
