@@ -53,13 +53,17 @@ static bool isReduced(FactorKind kind) {
 
 Axes llmc::parallel::unreducedOf(const ShardingRule &rule, const graph::TensorFactors &result,
                                  const FactorAxes &axes) {
-  Axes unreduced;
+  Axes unreduced, owned;
+  for (auto [factor, list] : llvm::zip(rule.factors, axes))
+    if (factor.kind == FactorKind::Owned)
+      owned.append(list.begin(), list.end());
   for (unsigned factor = 0; factor < rule.factors.size(); ++factor) {
     bool carried = llvm::any_of(result, [&](const graph::DimFactors &dim) {
       return llvm::is_contained(dim, factor);
     });
     if (isReduced(rule.factors[factor].kind) && !carried)
-      unreduced.append(axes[factor].begin(), axes[factor].end());
+      llvm::copy_if(axes[factor], std::back_inserter(unreduced),
+                    [&](StringAttr axis) { return !llvm::is_contained(owned, axis); });
   }
   return unreduced;
 }

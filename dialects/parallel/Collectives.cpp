@@ -90,6 +90,25 @@ Tensor ShiftOp::evaluateMember(Operands operands, int64_t index) {
   return *operands[(index + members - int64_t(getDistance()) % members) % members];
 }
 
+Tensor ExchangeRowsOp::evaluateMember(Operands operands, int64_t index) {
+  auto countOf = [&](size_t operand, int64_t member) { return static_cast<int64_t>(operands[operand]->data[member]); };
+  auto shape = cast<RankedTensorType>(getResult().getType()).getShape();
+  Tensor result(shape.vec());
+  int64_t members = operands.size() / 3, row = shape.back(), at = 0, room = row ? result.size() / row : 0;
+  // Places rows by what was to come, so that those for which there was no room leave a gap.
+  for (int64_t member = 0; member < members; ++member) {
+    int64_t from = 0, count = std::min(countOf(3 * member + 1, index), countOf(3 * index + 2, member));
+    for (int64_t before = 0; before < index; ++before)
+      from += countOf(3 * member + 1, before);
+    const Tensor &rows = *operands[3 * member];
+    count = std::min({count, room - at, row ? rows.size() / row - from : 0});
+    if (count > 0)
+      std::copy_n(rows.data.begin() + from * row, count * row, result.data.begin() + at * row);
+    at += countOf(3 * index + 2, member);
+  }
+  return result;
+}
+
 Tensor AllSliceOp::evaluateMember(Operands operands, int64_t index) {
   return slicePart(*operands[index], getDim(), operands.size(), index);
 }

@@ -218,7 +218,8 @@ void LockstepInterpreter::executeGroup(ArrayRef<int64_t> group,
                                        function_ref<Operation *(int64_t)> opOf) {
   SmallVector<const Tensor *> parts;
   for (int64_t rank : group)
-    parts.push_back(values[rank][opOf(rank)->getOperand(0)].get());
+    for (Value operand : opOf(rank)->getOperands())
+      parts.push_back(values[rank][operand].get());
   auto op = cast<CollectiveOpInterface>(opOf(group.front()));
   SmallVector<Tensor> results;
   for (size_t i = 0; i < group.size(); ++i)

@@ -24,8 +24,8 @@ def CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
         Returns whether bytes move between ranks. A slice of a replicated tensor moves none.
       }], "bool", "communicates", (ins), "", /*defaultImplementation=*/[{ return true; }]>,
     InterfaceMethod<[{
-        Returns the result of member `index`, given the operand of each member in group
-        order. Sums are added in that order, so that runs repeat bit for bit.
+        Returns the result of member `index`, given the operands of each member, one member
+        behind the other, in group order. Sums are added in that order, so that runs repeat bit for bit.
       }], "::llmc::graph::Tensor", "evaluateMember",
       (ins "::llvm::ArrayRef<const ::llmc::graph::Tensor *>":$operands, "int64_t":$index)>,
   ];

@@ -131,6 +131,22 @@ LogicalResult ShiftOp::verify() {
   return success();
 }
 
+LogicalResult ExchangeRowsOp::verify() {
+  FailureOr<int64_t> group = verifyAxes(*this, getAxes());
+  if (failed(group))
+    return failure();
+  auto from = cast<RankedTensorType>(getOperand().getType());
+  auto to = cast<RankedTensorType>(getResult().getType());
+  if (from.getElementType() != to.getElementType() || from.getRank() == 0 || to.getRank() == 0 ||
+      from.getShape().back() != to.getShape().back())
+    return emitOpError("C1: rows have one element type and size, got ") << from << " and " << to;
+  for (Value counts : {getSent(), getReceived()})
+    if (auto type = cast<RankedTensorType>(counts.getType());
+        type.getRank() != 1 || (getMesh(*this) && type.getDimSize(0) != *group))
+      return emitOpError("C2: counts are ") << type << ", expected one for each member of the group";
+  return success();
+}
+
 LogicalResult AllSliceOp::verify() {
   return verifyScaled(*this, getAxes(), getDim(), /*grows=*/false);
 }

@@ -232,6 +232,23 @@ def Parallel_ShiftOp : Parallel_CollectiveOp<"shift", [SameOperandsAndResultType
   let arguments = (ins Graph_Tensor:$operand, StrArrayAttr:$axes, I64Attr:$distance);
   let assemblyFormat = "$operand `over` $axes `by` $distance attr-dict `:` type($operand)";
 }
+def Parallel_ExchangeRowsOp : Parallel_CollectiveOp<"exchange_rows"> {
+  let summary = "sends rows[0, sent[0]) to member 0, the next sent[1] to member 1, ...";
+  let description = [{
+    An all-to-all of as many rows as there are. Rows are counted over all dims but the last. The result has
+    the received[0] rows of member 0, behind them the received[1] of member 1, ..., as many as there is
+    room for; what is behind them holds anything. Of `sent` of member i for j and `received` of j for i
+    the less is moved: a member that has no room for all says so by the latter.
+    Example:
+    ```mlir
+    %r = parallel.exchange_rows %x counts %s, %t over ["tp"]
+        : (tensor<8x8xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<16x8xf32>
+    ```
+    Rules: C1 element types and last dims agree; C2 counts have one element a member of the group.
+  }];
+  let arguments = (ins Graph_Tensor:$operand, Graph_Index:$sent, Graph_Index:$received, StrArrayAttr:$axes);
+  let assemblyFormat = "$operand `counts` $sent `,` $received `over` $axes attr-dict `:` functional-type(operands, $result)";
+}
 def Parallel_AllSliceOp : Parallel_CollectiveOp<"all_slice", [], ["communicates"]> {
   let summary = "each member keeps its part along `dim`; no communication";
   let description = [{

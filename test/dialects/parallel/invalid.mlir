@@ -267,6 +267,46 @@ func.func @distance(%x: tensor<8x2xf32>) {
 
 // -----
 
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "tp"=4]>} {
+func.func @row(%x: tensor<8x2xf32>, %s: tensor<4xi64>, %t: tensor<4xi64>) {
+  // expected-error @+1 {{C1: rows have one element type and size, got 'tensor<8x2xf32>' and 'tensor<8x3xf32>'}}
+  %0 = parallel.exchange_rows %x counts %s, %t over ["tp"] : (tensor<8x2xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<8x3xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "tp"=4]>} {
+func.func @element(%x: tensor<8x2xf32>, %s: tensor<4xi64>, %t: tensor<4xi64>) {
+  // expected-error @+1 {{C1: rows have one element type and size, got 'tensor<8x2xf32>' and 'tensor<8x2xbf16>'}}
+  %0 = parallel.exchange_rows %x counts %s, %t over ["tp"] : (tensor<8x2xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<8x2xbf16>
+  return
+}
+}
+
+// -----
+
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "tp"=4]>} {
+func.func @sent(%x: tensor<8x2xf32>, %s: tensor<2xi64>, %t: tensor<4xi64>) {
+  // expected-error @+1 {{C2: counts are 'tensor<2xi64>', expected one for each member of the group}}
+  %0 = parallel.exchange_rows %x counts %s, %t over ["tp"] : (tensor<8x2xf32>, tensor<2xi64>, tensor<4xi64>) -> tensor<8x2xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "tp"=4]>} {
+func.func @received(%x: tensor<8x2xf32>, %s: tensor<4xi64>, %t: tensor<4x1xi64>) {
+  // expected-error @+1 {{C2: counts are 'tensor<4x1xi64>', expected one for each member of the group}}
+  %0 = parallel.exchange_rows %x counts %s, %t over ["tp"] : (tensor<8x2xf32>, tensor<4xi64>, tensor<4x1xi64>) -> tensor<8x2xf32>
+  return
+}
+}
+
+// -----
+
 // C3 of axis_offset
 module attributes {parallel.mesh = #parallel.mesh<["dp"=2]>} {
 func.func @offset() {

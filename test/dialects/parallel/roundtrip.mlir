@@ -30,7 +30,7 @@ func.func @reshard(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 }
 
 // CHECK-LABEL: func.func @collectives
-func.func @collectives(%x: tensor<8x8xf32>) {
+func.func @collectives(%x: tensor<8x8xf32>, %n: tensor<4xi64>) {
   // CHECK: parallel.all_reduce %{{.*}} over ["dp", "tp"] {kind = #graph.reduce_kind<sum>} : tensor<8x8xf32>
   %0 = parallel.all_reduce %x over ["dp", "tp"] {kind = #graph.reduce_kind<sum>} : tensor<8x8xf32>
   // CHECK: parallel.all_reduce %{{.*}} over ["pp"] members [0, 2] {kind = #graph.reduce_kind<max>} : tensor<8x8xf32>
@@ -41,6 +41,8 @@ func.func @collectives(%x: tensor<8x8xf32>) {
   %3 = parallel.reduce_scatter %x over ["dp", "tp"] dim 0 {kind = #graph.reduce_kind<sum>} : (tensor<8x8xf32>) -> tensor<1x8xf32>
   // CHECK: parallel.all_to_all %{{.*}} over ["tp"] split 1 concat 0 : (tensor<8x8xf32>) -> tensor<32x2xf32>
   %6 = parallel.all_to_all %x over ["tp"] split 1 concat 0 : (tensor<8x8xf32>) -> tensor<32x2xf32>
+  // CHECK: parallel.exchange_rows %{{.*}} counts %{{.*}}, %{{.*}} over ["tp"] : (tensor<8x8xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<16x8xf32>
+  %rows = parallel.exchange_rows %x counts %n, %n over ["tp"] : (tensor<8x8xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<16x8xf32>
   // CHECK: parallel.shift %{{.*}} over ["tp"] by 2 : tensor<8x8xf32>
   %shifted = parallel.shift %x over ["tp"] by 2 : tensor<8x8xf32>
   // CHECK: parallel.all_to_all %{{.*}} over ["tp"] split 0 concat 0 : (tensor<8x8xf32>) -> tensor<8x8xf32>
