@@ -23,7 +23,7 @@ def Plan_ProcedureKind : Plan_Enum<"ProcedureKind",
     stage waits for and weight the gradients of weights. exchange holds messages only.
   }]>;
 def Plan_CollectiveKind : Plan_Enum<"CollectiveKind",
-    ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all"],
+    ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "exchange_rows"],
     "Selects the collective, as in NCCL; the root of broadcast is the group's first member.">;
 
 #endif

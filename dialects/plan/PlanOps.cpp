@@ -261,6 +261,32 @@ LogicalResult MatmulOp::verify() {
   return success();
 }
 
+bool GroupedMatmulOp::isOuter() {
+  ArrayRef<int64_t> out = tensorOf(getOut()).getShape(), routes = tensorOf(getRoutes()).getShape();
+  return out.empty() || out.drop_back() != routes;
+}
+
+// Checks the shapes as graph.grouped_matmul and graph.grouped_outer do.
+LogicalResult GroupedMatmulOp::verify() {
+  ArrayRef<int64_t> x = tensorOf(getLhs()).getShape(), y = tensorOf(getRhs()).getShape(),
+                    routes = tensorOf(getRoutes()).getShape(), out = tensorOf(getOut()).getShape();
+  if (x.empty() || y.empty() || routes.empty() || out.empty())
+    return emitOpError("C1: a buffer is a scalar");
+  auto isRows = [&](ArrayRef<int64_t> shape) {
+    return shape.drop_back() == routes || shape.drop_back() == routes.drop_back();
+  };
+  bool fits = isOuter() ? out.size() == 3 && isRows(x) && isRows(y) && out[1] == x.back() && out[2] == y.back()
+                        : y.size() == 3 && isRows(x) && y[getTransposed() ? 2 : 1] == x.back() &&
+                              y[getTransposed() ? 1 : 2] == out.back();
+  if (!fits)
+    return emitOpError("C1: shapes are those of no product: ")
+           << tensorOf(getLhs()) << " and " << tensorOf(getRhs()) << " by " << tensorOf(getRoutes()) << " into "
+           << tensorOf(getOut());
+  if ((getAccumulate() && !isOuter()) || (getTransposed() && isOuter()))
+    return emitOpError("C2: ") << (isOuter() ? "an outer product is transposed" : "a product with weights accumulates");
+  return success();
+}
+
 LogicalResult CollectiveOp::verify() {
   if (getAxes().empty())
     return emitOpError("C1: a collective needs at least one axis");
@@ -272,7 +298,21 @@ LogicalResult CollectiveOp::verify() {
     return emitOpError("C3: element types differ: ") << src << " and " << dst;
   bool wholes = getKind() != CollectiveKind::all_gather && getKind() != CollectiveKind::reduce_scatter;
   int64_t a = src.getNumElements(), b = dst.getNumElements();
-  if (wholes                                    ? a != b
+  bool byRows = getKind() == CollectiveKind::exchange_rows;
+  if (byRows) {
+    bool fits = getCounts().size() == 2 && src.getRank() > 0 && dst.getRank() > 0 &&
+                src.getShape().back() == dst.getShape().back();
+    for (Value counts : getCounts())
+      fits &= tensorOf(counts).getElementType().isInteger(64) &&
+              tensorOf(counts).getShape() == tensorOf(getCounts()[0]).getShape();
+    if (!fits)
+      return emitOpError("C6: exchanges rows of ") << src << " and " << dst << " by " << getCounts().size()
+                                                   << " counts";
+  } else if (!getCounts().empty()) {
+    return emitOpError("C6: ") << stringifyCollectiveKind(getKind()) << " has counts of rows";
+  }
+  if (byRows                                    ? false
+      : wholes                                    ? a != b
       : getKind() == CollectiveKind::all_gather ? a == 0 || b % a != 0
                                                 : b == 0 || a % b != 0)
     return emitOpError("C4: ") << stringifyCollectiveKind(getKind()) << " of " << a

@@ -379,9 +379,35 @@ def Plan_MatmulOp : Plan_Instruction<"matmul",
   let assemblyFormat = "$equation $lhs `,` $rhs `into` $out (`accumulate` $accumulate^)? attr-dict `:` type($lhs) `,` type($rhs) `,` type($out)";
   let hasVerifier = 1;
 }
+def Plan_GroupedMatmulOp : Plan_Instruction<"grouped_matmul",
+    (ins Plan_Buffer:$lhs, Plan_Buffer:$rhs, Plan_Buffer:$routes, Plan_Buffer:$out,
+         UnitAttr:$transposed, UnitAttr:$accumulate, OptionalAttr<DenseI64ArrayAttr>:$offset,
+         // EmitKernels sets both fallbacks.
+         OptionalAttr<StrAttr>:$fallback, OptionalAttr<StrAttr>:$fallback_accumulate)> {
+  let summary = "library call: products of routed rows, as graph.grouped_matmul or grouped_outer";
+  let description = [{
+    It is a graph.grouped_matmul (`transposed` as there) if `out` has the routes' dims, else a
+    graph.grouped_outer, and `accumulate` adds to `out` (of an outer product alone). `offset`: base, then
+    one coefficient a mesh axis, of the first expert that the rank has. Fallbacks as in plan.matmul: the
+    kernels of one expert's product.
+    Example:
+    ```mlir
+    plan.grouped_matmul %x, %w by %r into %z {stream = 0}
+        : !plan.buffer<2x4xf32>, !plan.buffer<5x4x3xf32>, !plan.buffer<2x2xi64>, !plan.buffer<2x2x3xf32>
+    ```
+    Rules: C1 the shapes are those of a graph.grouped_matmul or graph.grouped_outer; C2 only an outer
+    product accumulates, and only a product with weights is transposed.
+  }];
+  let assemblyFormat = "$lhs `,` $rhs `by` $routes `into` $out (`accumulate` $accumulate^)? attr-dict `:` type($lhs) `,` type($rhs) `,` type($routes) `,` type($out)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    // Returns whether it is a graph.grouped_outer.
+    bool isOuter();
+  }];
+}
 def Plan_CollectiveOp : Plan_Instruction<"collective",
     (ins Plan_CollectiveKindAttr:$kind, Graph_ReduceKindAttr:$reduce, Plan_Buffer:$src, Plan_Buffer:$dst,
-         StrArrayAttr:$axes, OptionalAttr<DenseI64ArrayAttr>:$members, OptionalAttr<I64Attr>:$slices)> {
+         Variadic<Plan_Buffer>:$counts, StrArrayAttr:$axes, OptionalAttr<DenseI64ArrayAttr>:$members, OptionalAttr<I64Attr>:$slices)> {
   let summary = "one collective of the group over `axes`";
   let description = [{
     `reduce` is read by all_reduce and reduce_scatter; `members` keeps only these coordinates of the
@@ -392,11 +418,13 @@ def Plan_CollectiveOp : Plan_Instruction<"collective",
     plan.collective all_to_all <sum> %x into %y over ["pp"] {stream = 1}
         : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>
     ```
+    `counts`, of exchange_rows alone: how many rows go to each member, and come from each.
     Rules: C1 at least one axis; C2 members need a single axis; C3 element types
-    agree; C4 element counts fit the kind; C5 slices divide the shard of a gather or a reduce-scatter.
+    agree; C4 element counts fit the kind; C5 slices divide the shard of a gather or a reduce-scatter;
+    C6 rows are exchanged by two counts, i64 of one size, and have one last dim.
   }];
   let hasVerifier = 1;
-  let assemblyFormat = "$kind $reduce $src `into` $dst `over` $axes (`members` $members^)? (`slices` $slices^)? attr-dict `:` type($src) `,` type($dst)";
+  let assemblyFormat = "$kind $reduce $src `into` $dst (`counts` $counts^ `:` type($counts))? `over` $axes (`members` $members^)? (`slices` $slices^)? attr-dict `:` type($src) `,` type($dst)";
 }
 def Plan_SendOp : Plan_Instruction<"send",
     (ins Variadic<Plan_Buffer>:$parts, StrAttr:$axis, I64Attr:$delta, I64Attr:$channel,

@@ -61,10 +61,14 @@ private:
   support::Status checkBody(const BodyUnion &body);
   support::Status checkLaunch(const LaunchT &launch);
   support::Status checkMatmul(const MatmulT &matmul);
+  support::Status checkGrouped(const MatmulT &matmul, const RoutingT &routing);
+  support::Status checkWrites(const MatmulT &matmul, const int64_t (&sizes)[3]);
   support::Status checkTypes(const MatmulT &matmul);
   support::Status checkMatrix(const char *name, DType dtype, const BufferRefT *ref,
                      const std::vector<int64_t> &strides, const int64_t (&sizes)[3]);
   support::Status checkCollective(const CollectiveT &collective);
+  support::Status checkMembers(const CollectiveT &collective);
+  support::Status checkExchange(const CollectiveT &collective, uint64_t members);
   support::Status checkMessage(const Message &message);
   support::Status checkState(const StateShardT &state);
   support::Status checkHolders(const StateShardT &state);

@@ -95,6 +95,8 @@ Status Bounds::checkMatmul(const MatmulT &matmul) {
     return s;
   if (matmul.fallback >= program.kernels.size())
     return error("fallback kernel ", matmul.fallback, " of ", program.kernels.size());
+  if (matmul.routing)
+    return checkGrouped(matmul, *matmul.routing);
   // Bounds the elements of each of the three tensors; the work of the product is not bounded.
   if (!elements({matmul.batch, matmul.m, matmul.n}) || !elements({matmul.batch, matmul.m, matmul.k}) ||
       !elements({matmul.batch, matmul.k, matmul.n}))
@@ -111,10 +113,48 @@ Status Bounds::checkMatmul(const MatmulT &matmul) {
                              {matmul.batch, matmul.m, matmul.n});
       !s)
     return s;
+  return checkWrites(matmul, {matmul.batch, matmul.m, matmul.n});
+}
+
+Status Bounds::checkWrites(const MatmulT &matmul, const int64_t (&sizes)[3]) {
   for (int i = 0; i < 3; ++i)
-    if (matmul.c_strides[i] == 0 && (i == 0 ? matmul.batch : i == 1 ? matmul.m : matmul.n) > 1)
+    if (matmul.c_strides[i] == 0 && sizes[i] > 1)
       return error("writes elements of c more than once");
   return ok();
+}
+
+// Checks a product of routed rows: what has no group is one matrix, of dense rows.
+Status Bounds::checkGrouped(const MatmulT &matmul, const RoutingT &routing) {
+  if (!inEnum(routing.form, RoutingForm::MAX))
+    return error("unknown form of routing");
+  bool byRows = routing.form == RoutingForm::Rows;
+  int64_t m = matmul.m, n = matmul.n, k = matmul.k, batch = matmul.batch;
+  if (!elements({m, n}) || !elements({m, k}) || !elements({k, n}) ||
+      !(byRows ? elements({batch, k, n}) : elements({batch, m, n})))
+    return error("bad sizes");
+  if (byRows && matmul.accumulate)
+    return error("a product of routed rows accumulates, only that of routed terms may");
+  int64_t rows = byRows ? m : k, aShare = routing.a_share, bShare = routing.b_share;
+  if (aShare < 1 || rows % aShare != 0 || bShare < 1 || rows % bShare != 0 || (byRows && bShare != 1))
+    return error("shares of ", aShare, " and ", bShare, " of ", rows, " routed rows",
+                 byRows ? ", the second is 1 for weights" : "");
+  if (Status s = checkBuffer("routes", routing.routes.get(), static_cast<uint64_t>(rows) * 8, 8); !s)
+    return s;
+  if (!routing.first || routing.first->coefs.size() > program.mesh->axes.size())
+    return error("the first group is missing or of more coordinates than the mesh has");
+  int64_t a[3] = {1, byRows ? m / aShare : m, byRows ? k : k / aShare};
+  int64_t b[3] = {byRows ? batch : 1, byRows ? k : k / bShare, n}, c[3] = {byRows ? 1 : batch, m, n};
+  if (Status s = checkMatrix("a", matmul.a_type, matmul.a.get(), matmul.a_strides, a); !s)
+    return s;
+  if (Status s = checkMatrix("b", matmul.b_type, matmul.b.get(), matmul.b_strides, b); !s)
+    return s;
+  if (Status s = checkMatrix("c", matmul.c_type, matmul.c.get(), matmul.c_strides, c); !s)
+    return s;
+  if (matmul.a_strides[0] != 0 || (byRows ? matmul.c_strides : matmul.b_strides)[0] != 0)
+    return error("a or ", byRows ? "c" : "b", " has a stride for the group, and is one matrix for all");
+  if (matmul.a_strides[byRows ? 2 : 1] != 1 || matmul.c_strides[2] != 1 || (!byRows && matmul.b_strides[2] != 1))
+    return error("routed rows are not dense, their elements need the stride 1");
+  return checkWrites(matmul, c);
 }
 
 Status Bounds::checkTypes(const MatmulT &matmul) {
@@ -162,18 +202,9 @@ Status Bounds::checkCollective(const CollectiveT &c) {
   for (uint32_t axis : c.axes)
     members *= program.mesh->axes[axis]->size;
   if (!c.members.empty()) {
-    // Allows members on the stage axis only: just stages differ in what they run.
-    if (c.axes.size() != 1 || c.axes[0] != program.stage_axis)
-      return error("members of an axis that does not pick stages");
+    if (Status s = checkMembers(c); !s)
+      return s;
     members = c.members.size();
-    bool self = false;
-    for (size_t i = 0; i < c.members.size(); ++i) {
-      if (c.members[i] >= program.stages.size() || (i > 0 && c.members[i] <= c.members[i - 1]))
-        return error("members out of order or out of the mesh");
-      self |= c.members[i] == stageIndex;
-    }
-    if (!self)
-      return error("this stage is not among the members");
   }
   if (c.count == 0 || c.count > kMaxElements / members)
     return error("of ", c.count, " elements");
@@ -181,19 +212,54 @@ Status Bounds::checkCollective(const CollectiveT &c) {
   bool gathers = c.kind == CollectiveKind::AllGather;
   bool scatters = c.kind == CollectiveKind::ReduceScatter;
   bool exchanges = c.kind == CollectiveKind::AllToAll;
+  bool byRows = c.kind == CollectiveKind::ExchangeRows;
+  if (byRows != (c.rows != nullptr))
+    return error(toString(c.kind), byRows ? " lacks" : " has", " counts of rows");
   if (c.slices > 1 && ((!gathers && !scatters) || c.count % c.slices != 0))
     return error(toString(c.kind), " of ", c.count, " elements in ", c.slices, " slices");
   if (Status s = checkBuffer("source", c.src.get(),
                              scatters || exchanges ? shard * members : shard, byteSize(c.dtype));
       !s)
     return s;
-  if (Status s = checkBuffer("destination", c.dst.get(),
-                             gathers || exchanges ? shard * members : shard, byteSize(c.dtype));
+  uint64_t least = byRows ? byteSize(c.dtype) : gathers || exchanges ? shard * members : shard;
+  if (Status s = checkBuffer("destination", c.dst.get(), least, byteSize(c.dtype));
       !s)
     return s;
+  if (byRows)
+    return checkExchange(c, members);
   bool same = c.src->offset == c.dst->offset && c.src->slot_stride == c.dst->slot_stride;
   if (!(same && !gathers && !scatters && !exchanges) && overlap(*c.src, *c.dst))
     return error("source and destination overlap");
+  return ok();
+}
+
+Status Bounds::checkMembers(const CollectiveT &c) {
+  // Allows members on the stage axis only: just stages differ in what they run.
+  if (c.axes.size() != 1 || c.axes[0] != program.stage_axis)
+    return error("members of an axis that does not pick stages");
+  bool self = false;
+  for (size_t i = 0; i < c.members.size(); ++i) {
+    if (c.members[i] >= program.stages.size() || (i > 0 && c.members[i] <= c.members[i - 1]))
+      return error("members out of order or out of the mesh");
+    self |= c.members[i] == stageIndex;
+  }
+  return self ? ok() : error("this stage is not among the members");
+}
+
+Status Bounds::checkExchange(const CollectiveT &c, uint64_t members) {
+  const RowCountsT &rows = *c.rows;
+  uint64_t size = byteSize(c.dtype);
+  if (rows.row == 0 || rows.row > c.count || c.count % rows.row != 0 || c.src->size != c.count * size ||
+      c.dst->size % (rows.row * size) != 0)
+    return error("source and destination of ", c.src->size, " and ", c.dst->size, " bytes, ", c.count,
+                 " elements, are not whole rows of ", rows.row, " elements");
+  if (Status s = checkBuffer("sent", rows.sent.get(), members * 8, 8); !s)
+    return s;
+  if (Status s = checkBuffer("received", rows.received.get(), members * 8, 8); !s)
+    return s;
+  for (const BufferRefT *read : {c.src.get(), rows.sent.get(), rows.received.get()})
+    if (overlap(*read, *c.dst))
+      return error("the destination overlaps ", read == c.src.get() ? "the source" : "a count of rows");
   return ok();
 }
 

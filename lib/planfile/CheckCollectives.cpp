@@ -49,6 +49,8 @@ private:
     bool exchanges = c.kind == CollectiveKind::AllToAll;
     uint64_t src = c.kind == CollectiveKind::ReduceScatter || exchanges ? whole : shard;
     uint64_t dst = c.kind == CollectiveKind::AllGather || exchanges ? whole : shard;
+    if (c.kind == CollectiveKind::ExchangeRows)
+      dst = c.dst->size; // which holds whole rows, as many as there is room for
     if (c.src->size != src || c.dst->size != dst)
       findings.add(trace.at(
           node,
@@ -57,7 +59,7 @@ private:
               std::to_string(src) + " and " + std::to_string(dst) + " bytes, got " +
               std::to_string(c.src->size) + " and " + std::to_string(c.dst->size),
           "count is in elements: of the payload for all-reduce and broadcast, of one member's "
-          "shard for all-gather and reduce-scatter, of one part for all-to-all"));
+          "shard for all-gather and reduce-scatter, of one part for all-to-all, of the source for rows"));
   }
 
   bool checkMembership(const Node &node, const CollectiveT &c, const Group &group) {
@@ -87,6 +89,8 @@ private:
     if (c.kind == CollectiveKind::AllReduce || c.kind == CollectiveKind::ReduceScatter)
       text += c.reduce == ReduceKind::Sum ? " sum" : " max";
     text += " of " + std::to_string(c.count) + " x " + std::string(toString(c.dtype));
+    if (c.rows)
+      text += " in rows of " + std::to_string(c.rows->row);
     return c.slices > 1 ? text + " in " + std::to_string(c.slices) + " slices" : text;
   }
 

@@ -208,6 +208,13 @@ private:
     for (const auto &state : program.stages[s]->states)
       if (state->flat && state->flat->group == g)
         holders[{state->only_axes, state->only_at}].push_back(state.get());
+    // Adds to those that some ranks hold, as experts, what all of them hold.
+    if (auto all = holders.find({}); all != holders.end() && holders.size() > 1) {
+      std::vector<const StateShardT *> common = std::move(all->second);
+      holders.erase(all);
+      for (auto &[key, tensors] : holders)
+        tensors.insert(tensors.end(), common.begin(), common.end());
+    }
     std::string name = "flat group " + std::to_string(g);
     if (holders.empty())
       report(s, name + " has no tensors", "drop it");

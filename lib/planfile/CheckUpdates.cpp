@@ -3,6 +3,7 @@
 #include "lib/planfile/Trace.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace llmc::planfile {
@@ -152,6 +153,15 @@ private:
     }
   }
 
+  // Lists accumulators that only some ranks hold, as those of experts, by their place.
+  static std::multimap<uint64_t, const StateShardT *> findElsewhere(const StageT &stage) {
+    std::multimap<uint64_t, const StateShardT *> found;
+    for (const auto &state : stage.states)
+      if (state->role == StateRole::Accumulator && !state->only_axes.empty())
+        found.emplace(state->buffer->offset, state.get());
+    return found;
+  }
+
   std::vector<Event> eventsOf(const ProcedureT &procedure) const {
     std::vector<Event> list;
     for (uint32_t i = 0; i < procedure.instructions.size(); ++i) {
@@ -287,9 +297,13 @@ private:
                "add the same gradients for all micro-batches");
   }
 
-  // Records an addition to a state, and to all others that lie in its flat buffer.
+  // Records an addition to a state, to those that other ranks have in its place, and to all others that lie
+  // in its flat buffer.
   void add(const StateShardT &state) {
     added.insert(state.name);
+    if (!state.only_axes.empty() && !state.flat)
+      for (auto [at, end] = elsewhere.equal_range(state.buffer->offset); at != end; ++at)
+        added.insert(at->second->name);
     if (state.flat)
       for (const auto &other : stage.states)
         if (other->flat && other->flat->group == state.flat->group)
@@ -338,6 +352,7 @@ private:
   const StageT &stage;
   uint32_t index;
   Findings &findings;
+  std::multimap<uint64_t, const StateShardT *> elsewhere = findElsewhere(stage);
   std::vector<uint64_t> offsets; // ascending
   std::vector<Interval> intervals;       // one less
   std::vector<bool> watched;     // of each interval

@@ -30,7 +30,8 @@ bool isAligned(const Instruction &instruction) {
     return all(launch->scalars(), [](const CoordExpr &expr) { return isAligned(expr.coefs()); });
   if (const Matmul *matmul = instruction.body_as_Matmul())
     return isAligned(matmul->a_strides()) && isAligned(matmul->b_strides()) &&
-           isAligned(matmul->c_strides());
+           isAligned(matmul->c_strides()) &&
+           (!matmul->routing() || !matmul->routing()->first() || isAligned(matmul->routing()->first()->coefs()));
   return true;
 }
 
@@ -222,7 +223,7 @@ std::vector<uint32_t> planfile::groupOf(const MeshT &mesh, const CollectiveT &co
 uint64_t planfile::payloadBytes(const MeshT &mesh, const CollectiveT &collective) {
   uint64_t bytes = collective.count * byteSize(collective.dtype);
   if (collective.kind == CollectiveKind::AllReduce ||
-      collective.kind == CollectiveKind::Broadcast)
+      collective.kind == CollectiveKind::Broadcast || collective.kind == CollectiveKind::ExchangeRows)
     return bytes;
   if (!collective.members.empty())
     return bytes * collective.members.size();
@@ -313,6 +314,7 @@ std::string_view planfile::toString(CollectiveKind kind) {
   case CollectiveKind::Broadcast:
     return "broadcast";
   case CollectiveKind::AllToAll:
+  case CollectiveKind::ExchangeRows: // of as many rows as there are
     return "all_to_all";
   }
   return "?";

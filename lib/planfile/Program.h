@@ -48,7 +48,7 @@ std::vector<uint32_t> groupOf(const MeshT &mesh, const CollectiveT &collective,
 
 // Returns the bytes of the whole payload of one call on one rank: what is reduced or sent for
 // AllReduce and Broadcast, all members' shards for AllGather and ReduceScatter, all of the local
-// send buffer for AllToAll.
+// send buffer for AllToAll and ExchangeRows.
 uint64_t payloadBytes(const MeshT &mesh, const CollectiveT &collective);
 
 // Holds the common fields of a Send and a Recv. `parts` points into the instruction.

@@ -58,11 +58,17 @@ void walkAccesses(const InstructionT &instruction, SlotOfLane slotOfLane,
     touch(*matmul.a, true, false);
     touch(*matmul.b, true, false);
     touch(*matmul.c, matmul.accumulate, true);
+    if (matmul.routing)
+      touch(*matmul.routing->routes, true, false);
     break;
   }
   case Body::Collective:
     touch(*body.AsCollective()->src, true, false);
     touch(*body.AsCollective()->dst, false, true);
+    if (const RowCountsT *rows = body.AsCollective()->rows.get()) {
+      touch(*rows->sent, true, false);
+      touch(*rows->received, true, false);
+    }
     break;
   case Body::Send:
     for (const auto &part : body.AsSend()->parts)
@@ -375,7 +381,7 @@ std::string describeBody(const ProgramT &program, const InstructionT &instructio
   case Body::Launch:
     return "launch '" + program.kernels[body.AsLaunch()->kernel]->name + "'";
   case Body::Matmul:
-    return "matmul";
+    return body.AsMatmul()->routing ? "grouped matmul" : "matmul";
   case Body::Collective: {
     const CollectiveT &collective = *body.AsCollective();
     return std::string(toString(collective.kind)) + " over " +

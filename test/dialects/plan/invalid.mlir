@@ -407,6 +407,155 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %x = plan.buffer step : !plan.buffer<2x4xf32>
+  %w = plan.buffer step : !plan.buffer<5x4x3xf32>
+  %r = plan.buffer step : !plan.buffer<2x2xi64>
+  %z = plan.buffer step : !plan.buffer<2x2x6xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: shapes are those of no product: 'tensor<2x4xf32>' and 'tensor<5x4x3xf32>' by 'tensor<2x2xi64>' into 'tensor<2x2x6xf32>'}}
+    plan.grouped_matmul %x, %w by %r into %z {stream = 0} : !plan.buffer<2x4xf32>, !plan.buffer<5x4x3xf32>, !plan.buffer<2x2xi64>, !plan.buffer<2x2x6xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %x = plan.buffer step : !plan.buffer<3x4xf32>
+  %w = plan.buffer step : !plan.buffer<5x4x3xf32>
+  %r = plan.buffer step : !plan.buffer<2x2xi64>
+  %z = plan.buffer step : !plan.buffer<2x2x3xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: shapes are those of no product}}
+    plan.grouped_matmul %x, %w by %r into %z {stream = 0} : !plan.buffer<3x4xf32>, !plan.buffer<5x4x3xf32>, !plan.buffer<2x2xi64>, !plan.buffer<2x2x3xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %x = plan.buffer step : !plan.buffer<2x4xf32>
+  %w = plan.buffer step : !plan.buffer<5x4x3xf32>
+  %r = plan.buffer step : !plan.buffer<2x2xi64>
+  %z = plan.buffer step : !plan.buffer<2x2x3xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: shapes are those of no product}}
+    plan.grouped_matmul %x, %w by %r into %z {stream = 0, transposed} : !plan.buffer<2x4xf32>, !plan.buffer<5x4x3xf32>, !plan.buffer<2x2xi64>, !plan.buffer<2x2x3xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %x = plan.buffer step : !plan.buffer<2x4xf32>
+  %w = plan.buffer step : !plan.buffer<5x4x3xf32>
+  %r = plan.buffer step : !plan.buffer<i64>
+  %z = plan.buffer step : !plan.buffer<2x2x3xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: a buffer is a scalar}}
+    plan.grouped_matmul %x, %w by %r into %z {stream = 0} : !plan.buffer<2x4xf32>, !plan.buffer<5x4x3xf32>, !plan.buffer<i64>, !plan.buffer<2x2x3xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %x = plan.buffer step : !plan.buffer<2x4xf32>
+  %w = plan.buffer step : !plan.buffer<2x2x3xf32>
+  %r = plan.buffer step : !plan.buffer<2x2xi64>
+  %z = plan.buffer step : !plan.buffer<5x4x6xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C1: shapes are those of no product}}
+    plan.grouped_matmul %x, %w by %r into %z {stream = 0} : !plan.buffer<2x4xf32>, !plan.buffer<2x2x3xf32>, !plan.buffer<2x2xi64>, !plan.buffer<5x4x6xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %x = plan.buffer step : !plan.buffer<2x4xf32>
+  %w = plan.buffer step : !plan.buffer<5x4x3xf32>
+  %r = plan.buffer step : !plan.buffer<2x2xi64>
+  %z = plan.buffer step : !plan.buffer<2x2x3xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C2: a product with weights accumulates}}
+    plan.grouped_matmul %x, %w by %r into %z accumulate {stream = 0} : !plan.buffer<2x4xf32>, !plan.buffer<5x4x3xf32>, !plan.buffer<2x2xi64>, !plan.buffer<2x2x3xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %x = plan.buffer step : !plan.buffer<2x4xf32>
+  %w = plan.buffer step : !plan.buffer<2x2x3xf32>
+  %r = plan.buffer step : !plan.buffer<2x2xi64>
+  %z = plan.buffer step : !plan.buffer<5x4x3xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C2: an outer product is transposed}}
+    plan.grouped_matmul %x, %w by %r into %z {stream = 0, transposed} : !plan.buffer<2x4xf32>, !plan.buffer<2x2x3xf32>, !plan.buffer<2x2xi64>, !plan.buffer<5x4x3xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer step : !plan.buffer<8x4xf32>
+  %b = plan.buffer step : !plan.buffer<6x4xf32>
+  %n = plan.buffer step : !plan.buffer<2xi64>
+  plan.procedure @f forward {
+    // expected-error @below {{C6: exchanges rows of 'tensor<8x4xf32>' and 'tensor<6x4xf32>' by 1 counts}}
+    plan.collective exchange_rows <sum> %a into %b counts %n : !plan.buffer<2xi64> over ["tp"] {stream = 0} : !plan.buffer<8x4xf32>, !plan.buffer<6x4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer step : !plan.buffer<8x4xf32>
+  %b = plan.buffer step : !plan.buffer<6x4xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C6: exchanges rows of 'tensor<8x4xf32>' and 'tensor<6x4xf32>' by 0 counts}}
+    plan.collective exchange_rows <sum> %a into %b over ["tp"] {stream = 0} : !plan.buffer<8x4xf32>, !plan.buffer<6x4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer step : !plan.buffer<8x4xf32>
+  %b = plan.buffer step : !plan.buffer<6x4xf32>
+  %n = plan.buffer step : !plan.buffer<2xi64>
+  %k = plan.buffer step : !plan.buffer<3xi64>
+  plan.procedure @f forward {
+    // expected-error @below {{C6: exchanges rows of 'tensor<8x4xf32>' and 'tensor<6x4xf32>' by 2 counts}}
+    plan.collective exchange_rows <sum> %a into %b counts %n, %k : !plan.buffer<2xi64>, !plan.buffer<3xi64> over ["tp"] {stream = 0} : !plan.buffer<8x4xf32>, !plan.buffer<6x4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer step : !plan.buffer<8x4xf32>
+  %b = plan.buffer step : !plan.buffer<6x4xf32>
+  %f = plan.buffer step : !plan.buffer<2xi32>
+  plan.procedure @f forward {
+    // expected-error @below {{C6: exchanges rows of 'tensor<8x4xf32>' and 'tensor<6x4xf32>' by 2 counts}}
+    plan.collective exchange_rows <sum> %a into %b counts %f, %f : !plan.buffer<2xi32>, !plan.buffer<2xi32> over ["tp"] {stream = 0} : !plan.buffer<8x4xf32>, !plan.buffer<6x4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer step : !plan.buffer<8x4xf32>
+  %b = plan.buffer step : !plan.buffer<6x5xf32>
+  %n = plan.buffer step : !plan.buffer<2xi64>
+  plan.procedure @f forward {
+    // expected-error @below {{C6: exchanges rows of 'tensor<8x4xf32>' and 'tensor<6x5xf32>' by 2 counts}}
+    plan.collective exchange_rows <sum> %a into %b counts %n, %n : !plan.buffer<2xi64>, !plan.buffer<2xi64> over ["tp"] {stream = 0} : !plan.buffer<8x4xf32>, !plan.buffer<6x5xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer step : !plan.buffer<8x4xf32>
+  %n = plan.buffer step : !plan.buffer<2xi64>
+  plan.procedure @f forward {
+    // expected-error @below {{C6: all_to_all has counts of rows}}
+    plan.collective all_to_all <sum> %a into %a counts %n, %n : !plan.buffer<2xi64>, !plan.buffer<2xi64> over ["tp"] {stream = 0} : !plan.buffer<8x4xf32>, !plan.buffer<8x4xf32>
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
   %a = plan.buffer step : !plan.buffer<4xf32>
   %b = plan.buffer step : !plan.buffer<6xf32>
   plan.procedure @f forward {

@@ -60,6 +60,28 @@ plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = 
   }
 }
 
+// Products of routed rows, and rows that go to their ranks.
+// CHECK-LABEL: plan.stage @experts
+plan.stage @experts attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = [#plan.pool<0, 1>], table = []} {
+  %x = plan.buffer step : !plan.buffer<2x4xf32>
+  %w = plan.buffer step : !plan.buffer<5x4x3xf32>
+  %t = plan.buffer step : !plan.buffer<5x3x4xf32>
+  %r = plan.buffer step : !plan.buffer<2x2xi64>
+  %z = plan.buffer step : !plan.buffer<2x2x3xf32>
+  %sent = plan.buffer step : !plan.buffer<4xi64>
+  %rows = plan.buffer step : !plan.buffer<8x4xf32>
+  plan.procedure @forward forward {
+    // CHECK: plan.grouped_matmul %{{.*}}, %{{.*}} by %{{.*}} into %{{.*}} {stream = 0 : i64} : !plan.buffer<2x4xf32>, !plan.buffer<5x4x3xf32>, !plan.buffer<2x2xi64>, !plan.buffer<2x2x3xf32>
+    plan.grouped_matmul %x, %w by %r into %z {stream = 0} : !plan.buffer<2x4xf32>, !plan.buffer<5x4x3xf32>, !plan.buffer<2x2xi64>, !plan.buffer<2x2x3xf32>
+    // CHECK: plan.grouped_matmul {{.*}} {fallback = "matmul", offset = array<i64: 0, 0, 5>, stream = 0 : i64, transposed}
+    plan.grouped_matmul %x, %t by %r into %z {stream = 0, transposed, offset = array<i64: 0, 0, 5>, fallback = "matmul"} : !plan.buffer<2x4xf32>, !plan.buffer<5x3x4xf32>, !plan.buffer<2x2xi64>, !plan.buffer<2x2x3xf32>
+    // CHECK: plan.grouped_matmul %{{.*}}, %{{.*}} by %{{.*}} into %{{.*}} accumulate {fallback_accumulate = "matmul_add", stream = 0 : i64}
+    plan.grouped_matmul %x, %z by %r into %w accumulate {stream = 0, fallback_accumulate = "matmul_add"} : !plan.buffer<2x4xf32>, !plan.buffer<2x2x3xf32>, !plan.buffer<2x2xi64>, !plan.buffer<5x4x3xf32>
+    // CHECK: plan.collective exchange_rows <sum> %{{.*}} into %{{.*}} counts %{{.*}}, %{{.*}} : !plan.buffer<4xi64>, !plan.buffer<4xi64> over ["tp"] {stream = 1 : i64}
+    plan.collective exchange_rows <sum> %x into %rows counts %sent, %sent : !plan.buffer<4xi64>, !plan.buffer<4xi64> over ["tp"] {stream = 1} : !plan.buffer<2x4xf32>, !plan.buffer<8x4xf32>
+  }
+}
+
 // CHECK-LABEL: func.func @grouped
 // CHECK: %[[G:.*]]:2 = plan.group(%{{.*}}, %{{.*}} : tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>, tensor<4xf32> {
 // CHECK: plan.yield
