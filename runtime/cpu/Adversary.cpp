@@ -206,6 +206,8 @@ void Adversary::complete(size_t index) {
   }
   Site last = siteOf(transfer.members.back());
   if (transfer.communicator) {
+    for (StreamChoice turn : transfer.members)
+      openRows(siteOf(turn));
     transfer.communicator->poll(last.flight().number, engine_.wake());
   } else {
     Channel::Side side = last.rank.messages[last.op.index].side;
@@ -345,6 +347,17 @@ void Adversary::poisonTarget(const Site &site, StreamChoice turn) {
                             }
                             poison(site.rank.arena.data(), a.begin, a.end);
                           });
+}
+
+// Fills the destination of an exchange of rows, before they come: what it leaves of it may be read, but must
+// be dropped.
+void Adversary::openRows(const Site &site) {
+  const auto &[rank, stream, entry, op, worker, member] = site;
+  if (!rank.program->collectives[op.index]->rows)
+    return;
+  const Buffer &to = rank.program->buffers[op.firstBuffer + 1];
+  uint64_t offset = to.offsetIn(entry.lanes);
+  fillWithAnything(rank.arena.data(), offset, offset + to.size);
 }
 
 void Adversary::end(const Site &site) {

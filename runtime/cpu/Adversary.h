@@ -89,6 +89,7 @@ private:
   void end(const Site &site);
   bool checkOrder(const Site &site, uint32_t node);
   bool checkPoison(const Site &site, uint32_t node);
+  static void openRows(const Site &site);
   void poisonTarget(const Site &site, StreamChoice turn);
   void report(const Site &site, Hazard::Kind kind, const std::string &why);
   std::string nameOf(const Site &site, uint32_t node) const;

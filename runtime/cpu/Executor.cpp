@@ -172,6 +172,17 @@ const std::string &Executor::traceNote() const {
 
 const std::string &Executor::libraryNote() const { return runner_->libraryNote(); }
 
+uint64_t Executor::groupedFlops() const {
+  uint64_t sum = 0;
+  for (const auto &stage : ranks_->stages())
+    for (uint32_t i = 0; i < stage->matmuls.size(); ++i)
+      if (const GroupedProduct *product = runner_->grouped(stage->stage, i))
+        sum += product->flops();
+  return sum;
+}
+
+uint64_t Executor::exchangedBytes() const { return ranks_->exchangedBytes(); }
+
 support::Result<std::vector<Count>> Executor::counts() const {
   std::vector<Count> counts;
   std::vector<const Rank *> first(ranks_->stages().size(), nullptr);

@@ -77,6 +77,11 @@ public:
   // Returns the collectives and sends of the first rank of each stage; fails if its ranks differ.
   support::Result<std::vector<Count>> counts() const;
 
+  // Counts, since the start, the operations of products of routed rows and the bytes of exchanged rows on
+  // all ranks, which depend on the routes.
+  uint64_t groupedFlops() const;
+  uint64_t exchangedBytes() const;
+
   unsigned workers() const { return workers_->workers(); }
   unsigned threadsPerRank() const;
   bool pinned() const { return pinning_.has_value(); }

@@ -20,7 +20,7 @@ std::string runtime::nameOf(const planfile::ProgramT &program, const KernelRunne
   case Body::Matmul: {
     const planfile::MatmulT &m = *stage.matmuls[op.index];
     bool byLibrary = kernels.byLibrary(stage.stage, op.index);
-    return text("matmul ", m.batch, " x ", m.m, " x ", m.n, " x ", m.k,
+    return text(m.routing ? "grouped matmul " : "matmul ", m.batch, " x ", m.m, " x ", m.n, " x ", m.k,
                 m.accumulate ? " accumulate" : "", byLibrary ? "" : " (own kernel)");
   }
   case Body::Collective: {

@@ -35,9 +35,11 @@ private:
 
 KernelRunner::KernelRunner(const Kernels &kernels, const LocalRanks &ranks, const Options &options)
     : kernels_(kernels), ranks_(ranks), threads_(options.threads), isolate_(options.isolate) {
-  for (unsigned i = 0; i < options.workers; ++i)
+  for (unsigned i = 0; i < options.workers; ++i) {
     teams_.push_back(std::make_unique<ThreadTeam>(
         threads_, [pin = options.pin, i](unsigned thread) { pin(i, thread); }));
+    scratch_.emplace_back(threads_);
+  }
   prepareLibrary(options.useLibrary);
 }
 
@@ -47,8 +49,11 @@ void KernelRunner::prepareLibrary(bool use) {
     library_ = MatmulLibrary::open(why);
   for (const auto &stage : ranks_.stages()) {
     auto &parts = parts_.emplace_back(stage->matmuls.size());
+    auto &grouped = grouped_.emplace_back(stage->matmuls.size());
     for (size_t i = 0; i < stage->matmuls.size(); ++i)
-      if (library_)
+      if (stage->matmuls[i]->routing)
+        grouped[i] = std::make_unique<GroupedProduct>(*stage->matmuls[i], library_.get());
+      else if (library_)
         parts[i] = splitMatmul(*library_, *stage->matmuls[i], threads_);
   }
   libraryNote_ = library_ ? noteOfLibrary() : "the program's own kernels (" + why + ")";
@@ -69,7 +74,7 @@ std::string KernelRunner::noteOfLibrary() const {
       DType type = stage->matmuls[i]->a_type;
       Products &products = isNarrow(type) ? narrow[type] : wide;
       ++products.all;
-      products.refused += parts_[stage->stage][i].empty();
+      products.refused += !byLibrary(stage->stage, uint32_t(i));
     }
   const char *own = "by the program's own kernels";
   std::string note = "oneDNN " + library_->version();
@@ -100,13 +105,8 @@ void KernelRunner::launch(const Site &site) {
     buffers[i] = buffer.at(rank.bases.data(), entry.lanes);
     bytes += buffer.size;
   }
-  for (uint32_t i = 0; i < op.scalars; ++i) {
-    const Scalar &scalar = program.scalars[op.firstScalar + i];
-    uint64_t value = static_cast<uint64_t>(scalar.base);
-    for (uint32_t c = 0; c < scalar.coefs; ++c)
-      value += static_cast<uint64_t>(program.coefs[scalar.firstCoef + c]) * rank.coordinate[c];
-    scalars[i] = static_cast<int64_t>(value);
-  }
+  for (uint32_t i = 0; i < op.scalars; ++i)
+    scalars[i] = program.valueOf(program.scalars[op.firstScalar + i], rank.coordinate);
   KernelFunction kernel = kernels_[op.index];
   Isolation isolation(*this, rank);
   constexpr uint64_t kLeastBytes = 1 << 17; // a smaller launch ends before a helper is awake
@@ -124,6 +124,8 @@ bool KernelRunner::matmul(const Site &site) {
   const auto &[rank, stream, entry, op, worker, member] = site;
   const StageProgram &program = *rank.program;
   const planfile::MatmulT &what = *program.matmuls[op.index];
+  if (what.routing)
+    return groupedMatmul(site);
   const Buffer *refs = program.buffers.data() + op.firstBuffer;
   void *buffers[3];
   for (int i = 0; i < 3; ++i)
@@ -157,4 +159,21 @@ bool KernelRunner::matmul(const Site &site) {
                             op.rows * (part + 1) / count);
   });
   return true;
+}
+
+bool KernelRunner::groupedMatmul(const Site &site) {
+  const auto &[rank, stream, entry, op, worker, member] = site;
+  const StageProgram &program = *rank.program;
+  auto at = [&, &rank = rank, &entry = entry, &op = op](uint32_t i) {
+    return program.buffers[op.firstBuffer + i].at(rank.bases.data(), entry.lanes);
+  };
+  GroupedProduct::Call call{at(0),
+                            at(1),
+                            at(2),
+                            reinterpret_cast<const int64_t *>(at(3)),
+                            program.valueOf(program.scalars[op.firstScalar], rank.coordinate),
+                            kernels_[program.matmuls[op.index]->fallback],
+                            worker * threads_};
+  Isolation isolation(*this, rank);
+  return grouped_[program.stage][op.index]->run(call, *teams_[worker], scratch_[worker]);
 }

@@ -4,6 +4,7 @@
 #ifndef LLMC_RUNTIME_CPU_KERNELRUNNER_H
 #define LLMC_RUNTIME_CPU_KERNELRUNNER_H
 
+#include "runtime/compute/GroupedProduct.h"
 #include "runtime/compute/Kernels.h"
 #include "runtime/compute/MatmulLibrary.h"
 #include "runtime/compute/ThreadTeam.h"
@@ -36,13 +37,19 @@ public:
   unsigned workers() const { return static_cast<unsigned>(teams_.size()); }
   unsigned threads() const { return threads_; }
   // Returns whether the library computes product `index` (Op::index) of a stage.
-  bool byLibrary(uint32_t stage, uint32_t index) const { return !parts_[stage][index].empty(); }
+  bool byLibrary(uint32_t stage, uint32_t index) const {
+    const GroupedProduct *product = grouped(stage, index);
+    return product ? product->byLibrary() : !parts_[stage][index].empty();
+  }
+  // Returns product `index` of a stage if it is one of routed rows, else null.
+  const GroupedProduct *grouped(uint32_t stage, uint32_t index) const { return grouped_[stage][index].get(); }
   // Returns what multiplies matrices, for the start-up lines.
   const std::string &libraryNote() const { return libraryNote_; }
 
 private:
   class Isolation;
   void prepareLibrary(bool use);
+  bool groupedMatmul(const Site &site);
   std::string noteOfLibrary() const;
 
   const Kernels &kernels_;
@@ -53,6 +60,8 @@ private:
   std::unique_ptr<MatmulLibrary> library_;
   std::string libraryNote_;
   std::vector<std::vector<std::vector<MatmulPart>>> parts_; // by stage, Op::index
+  std::vector<std::vector<std::unique_ptr<GroupedProduct>>> grouped_; // by stage, Op::index
+  std::vector<GroupedScratch> scratch_; // by worker
 };
 
 } // namespace llmc::runtime

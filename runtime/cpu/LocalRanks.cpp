@@ -129,6 +129,13 @@ void LocalRanks::rewind() {
   }
 }
 
+uint64_t LocalRanks::exchangedBytes() const {
+  uint64_t sum = 0;
+  for (const auto &[key, communicator] : communicators_)
+    sum += communicator->exchangedBytes();
+  return sum;
+}
+
 void LocalRanks::deferMessages() {
   for (const auto &[key, channel] : channels_)
     channel->defer();

@@ -40,6 +40,8 @@ public:
 
   // Puts every stream at the start of its table and forgets all events.
   void rewind();
+  // Counts the bytes of rows that all communicators have exchanged.
+  uint64_t exchangedBytes() const;
   // Makes all channels leave their copies to Channel::finish().
   void deferMessages();
 

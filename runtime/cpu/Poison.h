@@ -11,6 +11,9 @@ namespace llmc::runtime {
 // Fills the bytes [begin, end) of an arena with poison: a quiet NaN as a float of 16, 32 or 64
 // bits; as an index it is out of every range.
 void poison(std::byte *arena, uint64_t begin, uint64_t end);
+// Fills bytes with what may be anything, and is read by instructions that drop it: a NaN, and less than 0
+// as an index, as poison is, but not found as such.
+void fillWithAnything(std::byte *arena, uint64_t begin, uint64_t end);
 // Returns the offset of the first word of poison in [begin, end), or `end`.
 uint64_t findPoison(const std::byte *arena, uint64_t begin, uint64_t end);
 

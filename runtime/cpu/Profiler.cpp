@@ -143,6 +143,9 @@ Profile::Work Profiler::workOf(uint32_t stageIndex, size_t index) const {
     const planfile::MatmulT &m = *stage.matmuls[op.index];
     work.kind = Profile::Matmul;
     work.flops = 2.0 * double(m.batch) * double(m.m) * double(m.n) * double(m.k);
+    // Takes the average of what was counted: it depends on the routes.
+    if (const GroupedProduct *product = kernels_.grouped(stageIndex, op.index))
+      work.flops = double(product->flops()) / double(std::max<uint64_t>(1, product->calls()));
     break;
   }
   case Body::Launch:

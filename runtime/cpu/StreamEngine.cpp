@@ -136,6 +136,10 @@ bool StreamEngine::postCollective(const Site &site) {
   Communicator::Post post{rank.program->collectives[op.index],
                           refs[0].at(rank.bases.data(), entry.lanes),
                           refs[1].at(rank.bases.data(), entry.lanes)};
+  if (post.what->rows) {
+    post.sent = reinterpret_cast<const int64_t *>(refs[2].at(rank.bases.data(), entry.lanes));
+    post.received = reinterpret_cast<const int64_t *>(refs[3].at(rank.bases.data(), entry.lanes));
+  }
   support::Result<uint64_t> number = own.communicator->post(own.index, post, wake_);
   if (!number) {
     fail(site, number.message() + membersOf(ranks_, *own.communicator, op.stream));

@@ -135,7 +135,10 @@ void TraceWriter::describe(const TraceEvent &event, std::string &name, Json &arg
     args["call"] = event.number;
   } else if (op.kind == Body::Matmul) {
     const planfile::MatmulT &m = *stage.matmuls[op.index];
-    args["flops"] = 2 * m.batch * m.m * m.n * m.k;
+    if (m.routing)
+      args["groups"] = m.batch; // its operations depend on the routes
+    else
+      args["flops"] = 2 * m.batch * m.m * m.n * m.k;
   }
   args["bytes"] = bytes;
 }

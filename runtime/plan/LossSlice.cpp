@@ -95,7 +95,7 @@ void Slicer::follow(uint32_t stage) {
         sources[self].insert(numberOf(trace.nodes[member]));
   }
   for (const auto &output : program.stages[stage]->outputs)
-    if (output->name == "loss" || output->name == "tokens")
+    if (output->name == "loss" || output->name == "tokens" || output->name == "moe_lost")
       writersIn(output->buffer->offset, output->buffer->offset + output->buffer->size,
                 [&](uint32_t writer) { want(writer); });
 }

@@ -48,6 +48,23 @@ void StageProgram::addBuffer(const planfile::BufferRefT &ref) {
   buffers.push_back({ref.offset, ref.slot_stride, ref.size, 0, ref.lane});
 }
 
+void StageProgram::addScalar(const planfile::CoordExprT &scalar) {
+  Scalar made{scalar.base, static_cast<uint32_t>(coefs.size()), 0};
+  if (std::any_of(scalar.coefs.begin(), scalar.coefs.end(), [](int64_t c) { return c; })) {
+    made.coefs = static_cast<uint32_t>(scalar.coefs.size());
+    coefs.insert(coefs.end(), scalar.coefs.begin(), scalar.coefs.end());
+  }
+  scalars.push_back(made);
+}
+
+int64_t StageProgram::valueOf(const Scalar &scalar, const std::vector<uint32_t> &coordinate) const {
+  // Computes in unsigned arithmetic, as planfile::evaluate() does.
+  uint64_t value = static_cast<uint64_t>(scalar.base);
+  for (uint32_t c = 0; c < scalar.coefs; ++c)
+    value += static_cast<uint64_t>(coefs[scalar.firstCoef + c]) * coordinate[c];
+  return static_cast<int64_t>(value);
+}
+
 void StageProgram::addBuffers(const planfile::BodyUnion &body) {
   switch (body.type) {
   case Body::Launch:
@@ -58,10 +75,16 @@ void StageProgram::addBuffers(const planfile::BodyUnion &body) {
     addBuffer(*body.AsMatmul()->a);
     addBuffer(*body.AsMatmul()->b);
     addBuffer(*body.AsMatmul()->c);
+    if (const planfile::RoutingT *routing = body.AsMatmul()->routing.get())
+      addBuffer(*routing->routes);
     return;
   case Body::Collective:
     addBuffer(*body.AsCollective()->src);
     addBuffer(*body.AsCollective()->dst);
+    if (const planfile::RowCountsT *rows = body.AsCollective()->rows.get()) {
+      addBuffer(*rows->sent);
+      addBuffer(*rows->received);
+    }
     return;
   case Body::Copy:
     addBuffer(*body.AsCopy()->src);
@@ -104,17 +127,16 @@ void StageProgram::addOp(const planfile::InstructionT &instruction, Procedure &p
     op.rows = launch->rows;
     op.firstScalar = static_cast<uint32_t>(scalars.size());
     op.scalars = static_cast<uint32_t>(launch->scalars.size());
-    for (const auto &scalar : launch->scalars) {
-      Scalar made{scalar->base, static_cast<uint32_t>(coefs.size()), 0};
-      if (std::any_of(scalar->coefs.begin(), scalar->coefs.end(), [](int64_t c) { return c; })) {
-        made.coefs = static_cast<uint32_t>(scalar->coefs.size());
-        coefs.insert(coefs.end(), scalar->coefs.begin(), scalar->coefs.end());
-      }
-      scalars.push_back(made);
-    }
+    for (const auto &scalar : launch->scalars)
+      addScalar(*scalar);
   } else if (const planfile::MatmulT *matmul = body.AsMatmul()) {
     op.index = static_cast<uint32_t>(matmuls.size());
     op.rows = matmul->batch * matmul->m;
+    if (matmul->routing) {
+      op.firstScalar = static_cast<uint32_t>(scalars.size());
+      op.scalars = 1;
+      addScalar(*matmul->routing->first);
+    }
     matmuls.push_back(matmul);
   } else if (const planfile::CollectiveT *collective = body.AsCollective()) {
     op.index = static_cast<uint32_t>(collectives.size());
@@ -187,9 +209,9 @@ void StageProgram::findCommits() {
     });
     return any;
   };
-  // These two decide whether a step counts; the number of its tokens may come later.
+  // These decide whether a step counts; the number of its tokens may come later.
   auto decides = [](const planfile::StepOutputT &output) {
-    return output.name == "loss" || output.name == "grad_norm";
+    return output.name == "loss" || output.name == "grad_norm" || output.name == "moe_lost";
   };
   bool committed = false;
   for (size_t p = 0; p < procedures.size(); ++p) {

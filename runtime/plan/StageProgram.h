@@ -82,6 +82,9 @@ struct StageProgram {
     return op.index + instanceOf(op, entry);
   }
 
+  // Returns a scalar for the rank of a coordinate.
+  int64_t valueOf(const Scalar &scalar, const std::vector<uint32_t> &coordinate) const;
+
   // Returns the instruction of the plan from which ops[op] was made.
   const planfile::InstructionT &instructionOf(uint32_t op) const;
 
@@ -108,6 +111,7 @@ private:
   void addOp(const planfile::InstructionT &instruction, Procedure &procedure);
   void addBuffers(const planfile::BodyUnion &body);
   void addBuffer(const planfile::BufferRefT &ref);
+  void addScalar(const planfile::CoordExprT &scalar);
   void resolveEvents();
   void findCommits();
 

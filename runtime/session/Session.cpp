@@ -116,6 +116,16 @@ std::optional<double> runtime::readOutput(const Executor &executor, std::string_
   return std::nullopt;
 }
 
+support::Status runtime::checkRoom(const Executor &executor) {
+  std::optional<double> lost = readOutput(executor, "moe_lost");
+  if (!lost || *lost == 0)
+    return support::ok();
+  const ProgramT &program = executor.program();
+  return support::error(*lost, " rows found no room at the ranks of their experts, which have it for ",
+                        program.moe_budget, " times the average (--moe-budget); compile with a larger one: ",
+                        program.moe_budget_most, " has room for all");
+}
+
 void runtime::announceModel(std::ostream &out, const Executor &executor) {
   const ProgramT &program = executor.program();
   const planfile::ModelInfoT &model = *program.model;

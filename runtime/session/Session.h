@@ -94,6 +94,9 @@ void announceMemory(std::ostream &out, const Executor &executor, const Weights &
 // have it.
 std::optional<double> readOutput(const Executor &executor, std::string_view name);
 
+// Fails if rows of the last run found no room at the ranks of their experts; names the budget that does.
+support::Status checkRoom(const Executor &executor);
+
 } // namespace llmc::runtime
 
 #endif // LLMC_RUNTIME_SESSION_SESSION_H

@@ -50,6 +50,8 @@ support::Result<std::optional<double>> Evaluation::run(Executor &executor,
       return error("--eval-data: ", s.message());
     if (support::Status s = executor.evaluate(data_.batch()); !s)
       return s.takeError();
+    if (support::Status s = checkRoom(executor); !s)
+      return error("--eval-data: ", s.message());
     double loss = readOutput(executor, "loss").value_or(NAN);
     double count = readOutput(executor, "tokens").value_or(1); // 1: equal weights
     sum += loss * count;

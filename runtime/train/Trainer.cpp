@@ -278,6 +278,8 @@ Status Run::approve(uint64_t index, StepResult &result) const {
                         norm = readOutput(*executor, "grad_norm");
   result.loss = loss.value_or(NAN);
   result.gradNorm = norm.value_or(NAN);
+  if (Status s = checkRoom(*executor); !s)
+    return error(s.message(), "; the weights stay as they were");
   for (auto [what, output] : {std::pair("loss", "loss"), std::pair("gradient's norm", "grad_norm")})
     if (std::optional<double> value = nonFiniteOutput(*executor, output); !skips && value) {
       std::string which = describeNonFinite(*executor);

@@ -16,12 +16,13 @@ namespace {
 std::string describe(const CollectiveT &c) {
   return support::text(toString(c.kind), c.reduce == planfile::ReduceKind::Max ? " (max)" : "",
                        " of ", c.count, " ", toString(c.dtype),
-                       c.slices > 1 ? support::text(" in ", c.slices, " slices") : "");
+                       c.slices > 1 ? support::text(" in ", c.slices, " slices") : "",
+                       c.rows ? support::text(" in rows of ", c.rows->row) : "");
 }
 
 bool same(const CollectiveT &a, const CollectiveT &b) {
   return a.kind == b.kind && a.reduce == b.reduce && a.dtype == b.dtype && a.count == b.count &&
-         a.slices == b.slices;
+         a.slices == b.slices && (!a.rows || a.rows->row == b.rows->row);
 }
 
 } // namespace
@@ -32,6 +33,8 @@ Communicator::Communicator(std::vector<uint32_t> ranks)
     flight.src.resize(ranks_.size());
     flight.dst.resize(ranks_.size());
     flight.posted.resize(ranks_.size());
+    flight.sent.resize(ranks_.size());
+    flight.received.resize(ranks_.size());
   }
 }
 
@@ -42,6 +45,8 @@ support::Result<uint64_t> Communicator::post(uint32_t member, const Post &post,
   flight.src[member] = post.src;
   flight.dst[member] = post.dst;
   flight.posted[member] = post.what;
+  flight.sent[member] = post.sent;
+  flight.received[member] = post.received;
   posts_[member].store(number + 1, std::memory_order_relaxed);
   if (flight.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < ranks_.size())
     return number;
@@ -69,10 +74,63 @@ support::Status Communicator::start(PendingCollective &flight) {
   flight.what = &what;
   flight.chunksOfShard = (bytes + kChunkBytes - 1) / kChunkBytes;
   flight.chunks = flight.chunksOfShard * (shards ? ranks_.size() : 1);
+  if (what.kind == CollectiveKind::ExchangeRows) {
+    if (support::Status s = checkCounts(flight); !s)
+      return s;
+    listMoves(flight);
+  }
   flight.arrived.store(0, std::memory_order_relaxed);
   flight.next.store(0, std::memory_order_relaxed);
   flight.done.store(0, std::memory_order_relaxed);
   return support::ok();
+}
+
+// Checks that each member counts rows that there can be: none less than 0, and no more than it has.
+support::Status Communicator::checkCounts(const PendingCollective &flight) const {
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const CollectiveT &own = *flight.posted[i];
+    uint64_t rows = own.count / own.rows->row, left = rows;
+    for (size_t j = 0; j < ranks_.size(); ++j) {
+      int64_t sent = flight.sent[i][j], received = flight.received[i][j];
+      if (sent < 0 || static_cast<uint64_t>(sent) > left)
+        return error("rank ", ranks_[i], " sends ", sent, " rows to rank ", ranks_[j], ", and has ", left,
+                     " of ", rows, " left for it");
+      if (received < 0)
+        return error("rank ", ranks_[i], " expects ", received, " rows of rank ", ranks_[j], ", which sends ",
+                     flight.sent[j][i]);
+      left -= static_cast<uint64_t>(sent);
+    }
+  }
+  return support::ok();
+}
+
+// Lists what each member gets of each other one, in chunks: the less of what is sent and expected, without
+// the rows for which it has no room. Either side places its rows by its own counts.
+void Communicator::listMoves(PendingCollective &flight) {
+  flight.moves.clear();
+  std::vector<uint64_t> taken(ranks_.size(), 0); // by sender: rows for earlier receivers
+  uint64_t moved = 0;
+  for (size_t j = 0; j < ranks_.size(); ++j) {
+    const CollectiveT &own = *flight.posted[j];
+    uint64_t row = own.rows->row * planfile::byteSize(own.dtype), room = own.dst->size / row, next = 0;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      auto sent = static_cast<uint64_t>(flight.sent[i][j]);
+      uint64_t expected = std::min(static_cast<uint64_t>(flight.received[j][i]), room - next);
+      const std::byte *from = flight.src[i] + taken[i] * row;
+      std::byte *to = flight.dst[j] + next * row;
+      uint64_t bytes = std::min(sent, expected) * row;
+      for (uint64_t at = 0; at < bytes; at += kChunkBytes)
+        flight.moves.push_back({from + at, to + at, std::min(kChunkBytes, bytes - at)});
+      moved += bytes;
+      taken[i] += sent;
+      next += expected;
+    }
+  }
+  // Leaves one chunk of no bytes where nothing moves: the last chunk completes the collective.
+  if (flight.moves.empty())
+    flight.moves.emplace_back();
+  flight.chunks = flight.moves.size();
+  exchangedBytes_.fetch_add(moved, std::memory_order_relaxed);
 }
 
 bool Communicator::poll(uint64_t number, const Wake &wake) {
@@ -98,6 +156,11 @@ bool Communicator::poll(uint64_t number, const Wake &wake) {
 
 void Communicator::work(PendingCollective &flight, uint64_t chunk) const {
   const CollectiveT &what = *flight.what;
+  if (what.kind == CollectiveKind::ExchangeRows) {
+    if (const Move &move = flight.moves[chunk]; move.bytes > 0)
+      std::memcpy(move.to, move.from, move.bytes);
+    return;
+  }
   uint64_t shard = what.count * planfile::byteSize(what.dtype);
   uint64_t member = chunk / flight.chunksOfShard;
   uint64_t offset = chunk % flight.chunksOfShard * kChunkBytes;
@@ -134,6 +197,8 @@ void Communicator::work(PendingCollective &flight, uint64_t chunk) const {
     for (size_t other = 0; other < flight.dst.size(); ++other)
       std::memcpy(flight.dst[other] + member * shard + offset,
                   flight.src[member] + other * shard + offset, bytes);
+    return;
+  case CollectiveKind::ExchangeRows: // has returned above
     return;
   }
 }

@@ -33,9 +33,12 @@ public:
   struct Post {
     const planfile::CollectiveT *what = nullptr;
     std::byte *src = nullptr, *dst = nullptr;
+    // Holds one count a member, of ExchangeRows; read when all members have posted.
+    const int64_t *sent = nullptr, *received = nullptr;
   };
   // Enters the next collective of `member` and returns its number. Fails if the members
-  // disagree on kind, reduction, type or count. The last member to post may wake others.
+  // disagree on kind, reduction, type or count, or count rows that there cannot be. The last member
+  // to post may wake others.
   support::Result<uint64_t> post(uint32_t member, const Post &post, const Wake &wake);
 
   // Executes chunks of collective `number` while any is left and returns whether it is
@@ -45,8 +48,16 @@ public:
   const std::vector<uint32_t> &ranks() const { return ranks_; }
   // Returns the ranks that have not posted collective `number` yet.
   std::vector<uint32_t> missing(uint64_t number) const;
+  // Counts the bytes of rows that ExchangeRows has copied, those of a member to itself too.
+  uint64_t exchangedBytes() const { return exchangedBytes_.load(std::memory_order_relaxed); }
 
 private:
+  // Describes a chunk of ExchangeRows.
+  struct Move {
+    const std::byte *from = nullptr;
+    std::byte *to = nullptr;
+    uint64_t bytes = 0;
+  };
   struct PendingCollective {
     std::atomic<uint32_t> arrived{0};
     std::atomic<uint64_t> ready{0}; // number + 1 of the collective that uses this entry
@@ -55,9 +66,13 @@ private:
     planfile::CollectiveT const *what = nullptr;
     std::vector<std::byte *> src, dst;
     std::vector<const planfile::CollectiveT *> posted;
+    std::vector<const int64_t *> sent, received;
+    std::vector<Move> moves; // of ExchangeRows, by chunk
   };
   support::Status
   start(PendingCollective &flight); // all have posted: compares and cuts into chunks
+  support::Status checkCounts(const PendingCollective &flight) const;
+  void listMoves(PendingCollective &flight); // of rows that are exchanged
   void work(PendingCollective &flight, uint64_t chunk) const; // reduces or copies one chunk
 
   std::vector<uint32_t> ranks_;
@@ -65,7 +80,7 @@ private:
   // two entries suffice.
   std::array<PendingCollective, 2> pendingCollectives_;
   std::vector<std::atomic<uint64_t>> posts_; // by member: collectives entered
-  std::atomic<uint64_t> completed_{0};
+  std::atomic<uint64_t> completed_{0}, exchangedBytes_{0};
 };
 
 // Represents the messages from one rank to another on one channel, in order. The side that
