@@ -20,6 +20,13 @@ OpEmitter lookupOpEmitter(Operation *op) {
       {TypeID::get<graph::AttentionOp>(), emitAttention},
       {TypeID::get<graph::AttentionGradOp>(), emitAttentionGrad},
       {TypeID::get<graph::RotaryOp>(), emitRotary},
+      {TypeID::get<graph::RouteOp>(), emitRoute},
+      {TypeID::get<graph::LimitRoutesOp>(), emitLimitRoutes},
+      {TypeID::get<graph::SortRoutesOp>(), emitSortRoutes},
+      {TypeID::get<graph::ArrivedRoutesOp>(), emitArrivedRoutes},
+      {TypeID::get<graph::CountSourcesOp>(), emitCountSources},
+      {TypeID::get<graph::PackRowsOp>(), emitPackRows},
+      {TypeID::get<graph::UnpackRowsOp>(), emitUnpackRows},
       {TypeID::get<graph::MatmulOp>(), emitMatmulOp},
   };
   return table.lookup(op->getName().getTypeID());

@@ -237,6 +237,32 @@ static LogicalResult emitFor(KernelTable &table, plan::MatmulOp matmul) {
   return success();
 }
 
+// Emits the kernel of one expert's product, of rows that are gathered one behind the other.
+static LogicalResult emitFor(KernelTable &table, plan::GroupedMatmulOp matmul) {
+  auto type = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor(); };
+  RankedTensorType out = type(matmul.getOut());
+  MatmulTypes types{type(matmul.getLhs()).getElementType(), out.getElementType()};
+  if (type(matmul.getRhs()).getElementType() != types.operands || !types.areMultiplied())
+    return matmul.emitOpError("cpu kernels multiply f32 by f32 to f32, bf16 by bf16 to bf16 or "
+                              "f32, and f16 by f16 to f16 or f32, got ")
+           << matmul.getLhs().getType() << " by " << matmul.getRhs().getType() << " to "
+           << matmul.getOut().getType();
+  MatmulShape shape = groupedShape(matmul);
+  shape.accumulate = matmul.getAccumulate();
+  std::string name = nameOf(shape.form(), types, shape.accumulate);
+  auto emitted = table.get(name, name, "graph.matmul", matmul.getLoc(), [&](Kernel &kernel) {
+    emitMatmul(kernel, shape.form(), shape.accumulate, types);
+    return success();
+  });
+  if (failed(emitted))
+    return failure();
+  if (shape.accumulate)
+    matmul.setFallbackAccumulate(emitted->name);
+  else
+    matmul.setFallback(emitted->name);
+  return success();
+}
+
 namespace {
 
 struct EmitKernels : impl::EmitKernelsBase<EmitKernels> {
@@ -267,6 +293,8 @@ struct EmitKernels : impl::EmitKernelsBase<EmitKernels> {
         done = emitFor(table, launch);
       else if (auto matmul = dyn_cast<plan::MatmulOp>(op))
         done = emitFor(table, matmul);
+      else if (auto grouped = dyn_cast<plan::GroupedMatmulOp>(op))
+        done = emitFor(table, grouped);
       return failed(done) ? WalkResult::interrupt() : WalkResult::advance();
     });
     if (result.wasInterrupted())

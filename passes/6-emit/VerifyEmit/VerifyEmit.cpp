@@ -72,6 +72,9 @@ struct VerifyEmit : impl::VerifyEmitBase<VerifyEmit> {
         if (!op.getAccumulate() && op.getFallbackAccumulate())
           check(op, op.getFallbackAccumulate(), "K3");
       });
+      stage.walk([&](plan::GroupedMatmulOp op) {
+        check(op, op.getAccumulate() ? op.getFallbackAccumulate() : op.getFallback(), "K3");
+      });
     }
     if (kernels)
       for (auto kernel : kernels.getOps<func::FuncOp>())

@@ -44,13 +44,17 @@ llvm::StringMap<Use> collectUses(ModuleOp module) {
       for (auto name : {matmul.getFallback(), matmul.getFallbackAccumulate()})
         if (name)
           uses.try_emplace(*name, Use{nullptr, kMatmulReason});
+    } else if (auto grouped = dyn_cast<plan::GroupedMatmulOp>(op)) {
+      for (auto name : {grouped.getFallback(), grouped.getFallbackAccumulate()})
+        if (name)
+          uses.try_emplace(*name, Use{nullptr, kMatmulReason});
     }
   });
   return uses;
 }
 
-// Returns the rows of the table that `op` looks up, and the ids by which; 0 if it looks up
-// nothing.
+// Returns the rows of the table that `op` looks up (or the experts or ranks that it counts), and the ids by
+// which; 0 if it looks up nothing.
 std::pair<int64_t, Value> lookup(Operation &op) {
   auto dim = [](Value v, bool last) {
     auto shape = cast<RankedTensorType>(v.getType()).getShape();
@@ -64,6 +68,16 @@ std::pair<int64_t, Value> lookup(Operation &op) {
     return {dim(take.getOperand(), true), take.getIds()};
   if (auto oneHot = dyn_cast<graph::OneHotOp>(op))
     return {dim(oneHot.getResult(), true), oneHot.getIds()};
+  if (auto limit = dyn_cast<graph::LimitRoutesOp>(op))
+    return {limit.getExperts(), limit.getRoutes()};
+  if (auto sort = dyn_cast<graph::SortRoutesOp>(op))
+    return {sort.getExperts(), sort.getRoutes()};
+  if (auto count = dyn_cast<graph::CountSourcesOp>(op))
+    return {dim(count.getCounts(), false), count.getSources()};
+  if (isa<graph::PackRowsOp, graph::UnpackRowsOp>(op)) {
+    Value places = op.getOperand(1);
+    return {cast<RankedTensorType>(places.getType()).getNumElements(), places};
+  }
   return {0, nullptr};
 }
 

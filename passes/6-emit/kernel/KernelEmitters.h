@@ -37,6 +37,13 @@ mlir::LogicalResult emitReshape(Kernel &kernel, LaunchBody body, mlir::Operation
 mlir::LogicalResult emitAttention(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitAttentionGrad(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitRotary(Kernel &kernel, LaunchBody body, mlir::Operation *op);
+mlir::LogicalResult emitRoute(Kernel &kernel, LaunchBody body, mlir::Operation *op);
+mlir::LogicalResult emitLimitRoutes(Kernel &kernel, LaunchBody body, mlir::Operation *op);
+mlir::LogicalResult emitSortRoutes(Kernel &kernel, LaunchBody body, mlir::Operation *op);
+mlir::LogicalResult emitArrivedRoutes(Kernel &kernel, LaunchBody body, mlir::Operation *op);
+mlir::LogicalResult emitCountSources(Kernel &kernel, LaunchBody body, mlir::Operation *op);
+mlir::LogicalResult emitPackRows(Kernel &kernel, LaunchBody body, mlir::Operation *op);
+mlir::LogicalResult emitUnpackRows(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 mlir::LogicalResult emitMatmulOp(Kernel &kernel, LaunchBody body, mlir::Operation *op);
 
 // Emits any launch: picks the family. For threads it also records how many buffers and scalars

@@ -102,4 +102,19 @@ FailureOr<MatmulCalls> matmulCalls(StringRef equation, ArrayRef<int64_t> lhs, Ar
   return calls;
 }
 
+MatmulShape groupedShape(plan::GroupedMatmulOp op) {
+  auto shape = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor().getShape(); };
+  int64_t routes = ShapedType::getNumElements(shape(op.getRoutes()));
+  MatmulShape s;
+  if (op.isOuter()) {
+    s.batch = shape(op.getOut())[0], s.m = shape(op.getOut())[1], s.n = shape(op.getOut())[2], s.k = routes;
+    s.a = {0, 1, s.m}, s.b = {0, s.n, 1}, s.c = {s.m * s.n, s.n, 1};
+  } else {
+    s.batch = shape(op.getRhs())[0], s.m = routes, s.k = shape(op.getLhs()).back(), s.n = shape(op.getOut()).back();
+    s.a = {0, s.k, 1}, s.c = {0, s.n, 1};
+    s.b = op.getTransposed() ? std::array<int64_t, 3>{s.n * s.k, 1, s.k} : std::array<int64_t, 3>{s.k * s.n, s.n, 1};
+  }
+  return s;
+}
+
 } // namespace llmc::emit

@@ -25,6 +25,10 @@ mlir::FailureOr<MatmulCalls> matmulCalls(llvm::StringRef equation, llvm::ArrayRe
                                          llvm::ArrayRef<int64_t> rhs, llvm::ArrayRef<int64_t> out,
                                          bool accumulate);
 
+// Describes a grouped product as planfile::Matmul does: the batch is that of the experts, and m or k counts
+// the routes. Its operand that has no experts has batch stride 0.
+MatmulShape groupedShape(plan::GroupedMatmulOp op);
+
 } // namespace llmc::emit
 
 #endif // LLMC_PASSES_EMIT_MATMUL_EQUATION_H

@@ -110,6 +110,16 @@ void PlanWriter::writeOptions() {
   program.recompute = choice("recompute", "none");
   program.dropout = text(options, "dropout_rates");
   program.memory_limit = number(options, "memory_limit", 0);
+  auto real = [&](StringRef name) {
+    auto value = options ? options.getAs<FloatAttr>(name) : FloatAttr();
+    return value ? value.getValueAsDouble() : 0.0;
+  };
+  program.moe_budget_most = real("moe_budget_most");
+  bool isLimited = program.mode == Mode::Train && real("moe_budget") > 0;
+  program.moe_budget = isLimited ? real("moe_budget") : program.moe_budget_most;
+  program.moe_capacity = real("moe_capacity");
+  auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
+  program.active_parameters = number(model, "active_parameters", 0);
   program.micro_batch = number(options, "micro_batch", 1);
   program.micro_batches = number(options, "micro_batches", 1);
   program.global_batch = number(options, "global_batch", 1);

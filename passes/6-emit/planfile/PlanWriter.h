@@ -80,6 +80,7 @@ private:
   mlir::FailureOr<std::unique_ptr<planfile::LaunchT>> launchOf(plan::LaunchOp op);
   mlir::LogicalResult writeMatmul(plan::MatmulOp op, const planfile::InstructionT &common,
                                   Instructions &out);
+  mlir::FailureOr<std::unique_ptr<planfile::MatmulT>> groupedOf(plan::GroupedMatmulOp op);
   mlir::FailureOr<std::unique_ptr<planfile::CollectiveT>> collectiveOf(plan::CollectiveOp op);
   mlir::FailureOr<uint32_t> kernelNamed(mlir::Operation *op, std::optional<llvm::StringRef> name);
   mlir::FailureOr<uint32_t> axisNamed(mlir::Operation *op, llvm::StringRef name);

@@ -198,14 +198,19 @@ LogicalResult PlanWriter::writeFlat(plan::BufferOp op, plan::FlatBindingAttr bin
     FailureOr<Shards> shards = shardsOf(op, part.getState(), part.getShape());
     if (failed(shards))
       return failure();
-    if (shards->size() != 1)
-      return op.emitOpError("holds several tensors in one part of a flat buffer");
-    StateShardT &shard = *shards->front();
-    shard.buffer = bufferRef(op.getResult());
-    shard.flat = std::make_unique<FlatPartT>();
-    shard.flat->group = stage.flat_groups.size();
-    shard.flat->begin = part.getBegin();
-    stage.states.push_back(std::move(shards->front()));
+    if (part.getState().getNumLayers() != 1)
+      return op.emitOpError("holds several layers in one part of a flat buffer");
+    // Experts of a part lie one behind the other; those of other ranks have the same places there.
+    int64_t elements = ShapedType::getNumElements(part.getShape());
+    for (auto &shard : *shards) {
+      int64_t own = ShapedType::getNumElements(shard->local_shape), held = own ? elements / own : 1;
+      int64_t expert = &shard - shards->data();
+      shard->buffer = bufferRef(op.getResult());
+      shard->flat = std::make_unique<FlatPartT>();
+      shard->flat->group = stage.flat_groups.size();
+      shard->flat->begin = part.getBegin() + expert % held * own;
+      stage.states.push_back(std::move(shard));
+    }
   }
   stage.flat_groups.push_back(std::move(group));
   return success();

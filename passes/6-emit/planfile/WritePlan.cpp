@@ -161,6 +161,39 @@ LogicalResult PlanWriter::writeMatmul(plan::MatmulOp op, const InstructionT &com
   return success();
 }
 
+FailureOr<std::unique_ptr<MatmulT>> PlanWriter::groupedOf(plan::GroupedMatmulOp op) {
+  auto rank = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor().getRank(); };
+  auto fallback = kernelNamed(op, op.getAccumulate() ? op.getFallbackAccumulate() : op.getFallback());
+  if (failed(fallback))
+    return failure();
+  const MatmulShape s = groupedShape(op);
+  auto matmul = std::make_unique<MatmulT>();
+  matmul->a_type = elementTypeOf(op.getLhs());
+  matmul->b_type = elementTypeOf(op.getRhs());
+  matmul->c_type = elementTypeOf(op.getOut());
+  matmul->batch = s.batch, matmul->m = s.m, matmul->n = s.n, matmul->k = s.k;
+  matmul->a = operandRef(op, 0);
+  matmul->b = operandRef(op, 1);
+  matmul->c = operandRef(op, 3);
+  matmul->a_strides.assign(s.a.begin(), s.a.end());
+  matmul->b_strides.assign(s.b.begin(), s.b.end());
+  matmul->c_strides.assign(s.c.begin(), s.c.end());
+  matmul->accumulate = op.getAccumulate();
+  matmul->fallback = *fallback;
+  auto routing = std::make_unique<RoutingT>();
+  routing->form = op.isOuter() ? RoutingForm::Terms : RoutingForm::Rows;
+  routing->routes = operandRef(op, 2);
+  routing->first = coordExpr(op.getOffset() ? llvm::to_vector(*op.getOffset()) : SmallVector<int64_t>{0});
+  auto shareOf = [&](Value rows) {
+    auto routes = cast<plan::BufferType>(op.getRoutes().getType()).getTensor().getShape();
+    return rank(rows) == int64_t(routes.size()) ? routes.back() : int64_t(1);
+  };
+  routing->a_share = shareOf(op.getLhs());
+  routing->b_share = op.isOuter() ? shareOf(op.getRhs()) : 1;
+  matmul->routing = std::move(routing);
+  return matmul;
+}
+
 FailureOr<std::unique_ptr<CollectiveT>> PlanWriter::collectiveOf(plan::CollectiveOp op) {
   auto tensor = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor(); };
   auto c = std::make_unique<CollectiveT>();
@@ -179,6 +212,13 @@ FailureOr<std::unique_ptr<CollectiveT>> PlanWriter::collectiveOf(plan::Collectiv
     break;
   case plan::CollectiveKind::all_to_all:
     c->kind = CollectiveKind::AllToAll;
+    break;
+  case plan::CollectiveKind::exchange_rows:
+    c->kind = CollectiveKind::ExchangeRows;
+    c->rows = std::make_unique<RowCountsT>();
+    c->rows->row = tensor(op.getSrc()).getShape().back();
+    c->rows->sent = operandRef(op, 2);
+    c->rows->received = operandRef(op, 3);
     break;
   }
   c->reduce = op.getReduce() == graph::ReduceKind::max ? ReduceKind::Max : ReduceKind::Sum;
@@ -227,7 +267,12 @@ void PlanWriter::fillMessage(Message &message, Op op, uint32_t axis) {
 
 FailureOr<BodyUnion> PlanWriter::bodyOf(Operation &op) {
   BodyUnion body;
-  if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
+  if (auto grouped = dyn_cast<plan::GroupedMatmulOp>(op)) {
+    auto table = groupedOf(grouped);
+    if (failed(table))
+      return failure();
+    body.Set(std::move(**table));
+  } else if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
     auto table = launchOf(launch);
     if (failed(table))
       return failure();

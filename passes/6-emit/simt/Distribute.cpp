@@ -390,10 +390,20 @@ LogicalResult Distributor::spreadElements(scf::ForOp loop, const ThreadSet &team
 
 //===-- Arrays --------------------------------------------------------------===//
 
+// Returns whether an array is used in rows alone that a thread computes by itself.
+static bool isOfRows(LLVM::AllocaOp array, Block &entry) {
+  return llvm::all_of(array->getUsers(), [&](Operation *user) {
+    Operation *top = entry.findAncestorOpInBlock(*user);
+    return isLoopOfKind(top, kRows) && !containsElementLoop(cast<scf::ForOp>(top));
+  });
+}
+
 // Shrinks arrays to a thread's own elements, which may then live in registers.
 LogicalResult Distributor::shrinkArrays() {
   auto result = kernel.walk([&](LLVM::AllocaOp array) -> WalkResult {
     auto it = arrays.find(array);
+    if (it == arrays.end() && isOfRows(array, kernel.getBody().front()))
+      return WalkResult::advance();
     if (it == arrays.end())
       return array.emitOpError("is used outside of loops over elements");
     for (Operation *user : array->getUsers())

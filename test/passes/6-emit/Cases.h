@@ -18,6 +18,7 @@ enum class Fill {
   Bits,        // 0 or 1
   Infinite,    // N(0, 1), and -inf here and there, or in whole rows
   Shown,       // 1, and 0 here and there, or in whole rows
+  Scores,      // N(0, 1) or few numbers, and here and there no number, -inf or -0
 };
 
 struct Argument {

@@ -54,6 +54,14 @@ std::vector<Generator> generators() {
           {"attention", makeAttention},
           {"attention_grad", makeAttentionGrad},
           {"rotary", makeRotary},
+          {"route", makeRoute},
+          {"limit_routes", makeLimitRoutes},
+          {"sort_routes", makeSortRoutes},
+          {"arrived_routes", makeArrivedRoutes},
+          {"count_sources", makeCountSources},
+          {"pack_rows", makePackRows},
+          {"unpack_rows", makeUnpackRows},
+          {"no_routes", makeNoRoutes},
           {"empty", makeEmpty},
           {"matmul", makeMatmul}};
 }

@@ -46,6 +46,15 @@ Case makeAttention(Random &random);
 Case makeAttentionGrad(Random &random);
 Case makeRotary(Random &random);
 
+Case makeRoute(Random &random);
+Case makeLimitRoutes(Random &random);
+Case makeSortRoutes(Random &random);
+Case makeArrivedRoutes(Random &random);
+Case makeCountSources(Random &random);
+Case makePackRows(Random &random);
+Case makeUnpackRows(Random &random);
+Case makeNoRoutes(Random &random);
+
 Case makeEmpty(Random &random);
 
 } // namespace llmc::test

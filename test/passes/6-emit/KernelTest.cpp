@@ -98,6 +98,14 @@ TEST_P(RandomLaunch, ComputesItsOpsInLowTypes) {
   });
 }
 
+// Returns whether an op is in no launch: a product that has instructions of its own, or an exchange that
+// ranks do by other ops.
+bool isNoLaunch(StringRef op) {
+  return llvm::is_contained({"graph.grouped_matmul", "graph.grouped_outer", "graph.exchange_routes",
+                             "graph.dispatch", "graph.collect"},
+                            op);
+}
+
 // Draws every op of the graph dialect in some launch, so that an op without a kernel is noticed
 // where it is added. Reads and stores of the step are no launches.
 TEST(Launches, EveryOpIsDrawn) {
@@ -109,7 +117,7 @@ TEST(Launches, EveryOpIsDrawn) {
         drawn.insert(op->getName().getStringRef().str());
       });
   for (RegisteredOperationName name : context().getRegisteredOperations())
-    if (name.hasInterface<graph::GraphOpInterface>())
+    if (name.hasInterface<graph::GraphOpInterface>() && !isNoLaunch(name.getStringRef()))
       EXPECT_TRUE(drawn.count(name.getStringRef().str()))
           << "no generator draws " << name.getStringRef().str() << " (Generators.cpp)";
 }

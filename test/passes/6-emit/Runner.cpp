@@ -36,12 +36,21 @@ static std::string elementName(Type tensor) {
 }
 static int64_t countOf(Type tensor) { return cast<RankedTensorType>(tensor).getNumElements(); }
 
+// Draws a score, one of few if many are to be equal.
+static double drawScore(std::normal_distribution<double> &normal, bool isEqual, Random &random) {
+  static const double special[] = {NAN, -NAN, INFINITY, -INFINITY, -0.0, 0.0};
+  if (draw(random, 0, 7) == 0)
+    return special[draw(random, 0, std::size(special) - 1)];
+  return isEqual ? draw(random, -2, 2) : normal(random);
+}
+
 static std::vector<double> fill(const Argument &argument, RankedTensorType type, Random &random) {
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> unit;
   std::vector<double> values(type.getNumElements());
   int64_t row = type.getRank() ? type.getShape().back() : 1;
   double scale = std::pow(10.0, 4 * unit(random) - 3);
+  bool isEqual = scale < 0.1;
   for (double &value : values) {
     switch (argument.fill) {
     case Fill::Normal:
@@ -65,6 +74,9 @@ static std::vector<double> fill(const Argument &argument, RankedTensorType type,
       break;
     case Fill::Shown:
       value = 1;
+      break;
+    case Fill::Scores:
+      value = drawScore(normal, isEqual, random);
       break;
     }
     if (isa<FloatType>(type.getElementType()))

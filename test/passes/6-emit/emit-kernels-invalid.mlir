@@ -91,3 +91,30 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
     }
   }
 }
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %x = plan.buffer scratch : !plan.buffer<2x4xf64>
+  %w = plan.buffer scratch : !plan.buffer<5x4x3xf64>
+  %r = plan.buffer scratch : !plan.buffer<2x2xi64>
+  %y = plan.buffer scratch : !plan.buffer<2x2x3xf64>
+  plan.procedure @f forward {
+    // expected-error @below {{cpu kernels multiply f32 by f32 to f32, bf16 by bf16 to bf16 or f32, and f16 by f16 to f16 or f32, got '!plan.buffer<2x4xf64>'}}
+    plan.grouped_matmul %x, %w by %r into %y {stream = 0} : !plan.buffer<2x4xf64>, !plan.buffer<5x4x3xf64>, !plan.buffer<2x2xi64>, !plan.buffer<2x2x3xf64>
+  }
+}
+
+// -----
+// Experts are counted on the stack.
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer scratch : !plan.buffer<4x2xi64>
+  plan.procedure @f forward {
+    // expected-note @below {{in the kernel of this launch}}
+    plan.launch reads(%a : !plan.buffer<4x2xi64>) writes(%a : !plan.buffer<4x2xi64>) attributes {stream = 0} {
+    ^bb0(%x: tensor<4x2xi64>):
+      // expected-error @below {{has kernels for up to 8192 experts, got 9000}}
+      %r = graph.limit_routes %x {capacity = 3, experts = 9000} : (tensor<4x2xi64>) -> tensor<4x2xi64>
+      plan.yield %r : tensor<4x2xi64>
+    }
+  }
+}
