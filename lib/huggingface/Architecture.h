@@ -17,6 +17,8 @@ struct BuiltModel {
   // Counts tokens per row, tokens of the vocabulary, and rows of the position table (0: none).
   int64_t sequence = 0, vocabulary = 0, context = 0;
   std::vector<weights::Spelling> spellings; // other names that checkpoints may give to tensors
+  std::vector<weights::Stack> stacks;       // tensors that checkpoints may have in place of several
+  std::optional<int64_t> activeParameters;  // that one token uses, if not all
 };
 
 // Describes an architecture: which configs it accepts and how its module is built.

@@ -1,5 +1,7 @@
 #include "lib/huggingface/Decoder.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 #include <cmath>
 
 using namespace llmc;
@@ -108,6 +110,18 @@ void hf::readQwenWindows(Config &config, Decoder &decoder) {
              }));
 }
 
+void hf::readSparseLayers(Config &config, Decoder &decoder) {
+  int64_t step = config.positive({"decoder_sparse_step"}, 1), count = decoder.layers.size();
+  for (int64_t i = 0; i < count; ++i)
+    decoder.layers[i].sparse = (i + 1) % step == 0;
+  for (double layer : config.numbers({"mlp_only_layers"}))
+    if (layer == std::floor(layer) && layer >= 0 && layer < double(count))
+      decoder.layers[int64_t(layer)].sparse = false;
+    else
+      config.note("\"mlp_only_layers\": there is no layer " + llvm::formatv("{0}", layer).str() + ", expected 0 to " +
+                  std::to_string(count - 1));
+}
+
 //===-- Forward -------------------------------------------------------------===//
 
 namespace {
@@ -136,6 +150,8 @@ public:
     return head(x, table);
   }
 
+  std::vector<weights::Stack> stacks; // of the experts
+
 private:
   const Decoder &d_;
   const DecoderNames &n_;
@@ -162,6 +178,7 @@ private:
   Value layer(Value x, const DecoderLayer &kind) {
     Value normed = norm(n_.beforeAttention, x);
     Value mixed = norm(n_.afterAttention, attention(normed, kind));
+    auto mlp = [&](Value value) { return kind.sparse ? experts(value) : dense(value, n_.mlp, d_.inner); };
     if (d_.parallel) {
       Value second = n_.beforeMlp.empty() ? normed : norm(n_.beforeMlp, x);
       Value both = at(layer_).add(norm(n_.afterMlp, mlp(second)), mixed);
@@ -197,6 +214,8 @@ private:
 
   Value attention(Value x, const DecoderLayer &kind) {
     std::string name = layer_ + "." + n_.attention, prefix = name + ".";
+    if (d_.latent)
+      return latentAttention(l_, *d_.latent, name, x, angles_[kind.rope]);
     bool fused = d_.fusedQkv != FusedQkv::No;
     Value q = part(x, prefix + n_.q, d_.heads, 0, prefix + n_.qNorm);
     Value k = part(x, prefix + (fused ? n_.q : n_.k), d_.kvHeads, 1, prefix + n_.kNorm);
@@ -205,20 +224,38 @@ private:
       q = l_.rotate(name, q, angles_[kind.rope]);
       k = l_.rotate(name, k, angles_[kind.rope]);
     }
-    Value mixed = l_.attend(name, q, k, v, {d_.scale, true, kind.window, d_.softcap});
+    Value sinks;
+    if (!n_.sinks.empty())
+      sinks = l_.builder().whole(prefix + n_.sinks, {d_.heads}, l_.weight());
+    Value mixed = l_.attend(name, q, k, v, {d_.scale, true, kind.window, d_.softcap, sinks});
     return l_.linear({prefix + n_.out, d_.width, d_.outBias}, mixed);
   }
 
-  Value mlp(Value x) {
-    std::string name = layer_ + "." + n_.mlp, prefix = name + ".";
-    Linear up{prefix + n_.up, d_.inner, d_.mlpBias}, down{prefix + n_.down, d_.width, d_.mlpBias};
+  // Builds the mixture and adds the result of the expert that all tokens take.
+  Value experts(Value x) {
+    Value routed = mixture(l_, d_.mixture, layer_, x, stacks);
+    if (!d_.sharedInner)
+      return routed;
+    std::string place = layer_ + "." + n_.mlp;
+    Value shared = dense(x, n_.mlp + "." + d_.shared, d_.sharedInner);
+    if (!d_.sharedGate.empty()) {
+      std::string name = place + "." + d_.sharedGate;
+      Value open = l_.activate(name, l_.linear({name, 1}, x), Activation::Sigmoid);
+      shared = at(name).mul(open, shared);
+    }
+    return at(place).add(routed, shared);
+  }
+
+  Value dense(Value x, const std::string &module, int64_t inner) {
+    std::string name = layer_ + "." + module, prefix = name + ".";
+    Linear up{prefix + n_.up, inner, d_.mlpBias}, down{prefix + n_.down, d_.width, d_.mlpBias};
     if (!d_.gated)
       return l_.linear(down, l_.activate(name, l_.linear(up, x), d_.activation));
-    Linear gate{prefix + n_.gate, d_.inner, d_.mlpBias};
+    Linear gate{prefix + n_.gate, inner, d_.mlpBias};
     if (d_.fusedMlp) {
       up = gate;
-      gate.rows = up.rows = 2 * d_.inner;
-      up.first = d_.inner;
+      gate.rows = up.rows = 2 * inner;
+      up.first = inner;
     }
     Value opened = l_.activate(name, l_.linear(gate, x), d_.activation);
     Value gated = at(name).mul(opened, l_.linear(up, x));
@@ -236,6 +273,13 @@ BuiltModel hf::buildDecoder(MLIRContext &context, Config &config, const CompileO
   if (!config.problems().empty())
     return out;
   ModelBuilder builder(context, options.batchRows(), out.sequence);
-  out.module = builder.finish(Forward(builder, decoder, options.batchRows()).logits());
+  Forward forward(builder, decoder, options.batchRows());
+  out.module = builder.finish(forward.logits());
+  out.stacks = std::move(forward.stacks);
+  const Mixture &m = decoder.mixture;
+  int64_t sparse = llvm::count_if(decoder.layers, [](const DecoderLayer &layer) { return layer.sparse; });
+  if (sparse)
+    out.activeParameters =
+        builder.parameters() - sparse * (m.experts - m.choices) * m.parametersOfExpert(decoder.width);
   return out;
 }

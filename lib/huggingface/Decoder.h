@@ -5,7 +5,9 @@
 #define LLMC_LIB_HUGGINGFACE_DECODER_H
 
 #include "lib/huggingface/Architecture.h"
+#include "lib/huggingface/Latent.h"
 #include "lib/huggingface/Layers.h"
+#include "lib/huggingface/Mixture.h"
 
 namespace llmc::hf {
 
@@ -20,6 +22,7 @@ struct DecoderNames {
               beforeMlp = "post_attention_layernorm", afterMlp;
   std::string attention = "self_attn", q = "q_proj", k = "k_proj", v = "v_proj", out = "o_proj";
   std::string qNorm, kNorm;
+  std::string sinks; // of attention
   std::string mlp = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
 };
 
@@ -34,6 +37,7 @@ enum class NormedQk { No, EachHead, AllHeads };
 struct DecoderLayer {
   int64_t window = 0; // keys per query, as in Attention; 0: no window
   size_t rope = 0;    // index into Decoder::ropes
+  bool sparse = false; // its MLP is Decoder::mixture
 };
 
 // Describes a decoder, as the file of an architecture fills it in.
@@ -59,6 +63,12 @@ struct Decoder {
   bool fusedMlp = false; // gate, then up, in the matrix of `gate`
   bool mlpBias = false;
   Activation activation = Activation::Silu;
+
+  Mixture mixture;         // of the layers that are sparse
+  int64_t sharedInner = 0; // width of the expert that all tokens take; 0: there is none
+  std::string shared;      // its name
+  std::string sharedGate;  // of what scales its result by a sigmoid; "": nothing does
+  std::optional<LatentAttention> latent; // in place of the attention of query, key and value
 
   bool headBias = false;
   double logitSoftcap = 0;
@@ -99,6 +109,10 @@ void setWindows(Decoder &decoder, std::optional<int64_t> window, const std::vect
 // Reads Qwen's fields and sets the windows: none unless `use_sliding_window`, else those of
 // `layer_types` or of the layers from `max_window_layers` on.
 void readQwenWindows(Config &config, Decoder &decoder);
+
+// Reads Qwen's fields and sets which layers are sparse: each `decoder_sparse_step`-th one that is not in
+// `mlp_only_layers`.
+void readSparseLayers(Config &config, Decoder &decoder);
 
 // Builds the module. Returns a null one if `config` has problems.
 BuiltModel buildDecoder(mlir::MLIRContext &context, Config &config, const CompileOptions &options,

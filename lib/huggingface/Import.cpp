@@ -31,9 +31,7 @@ static bool hasExperts(const support::Json &json, llvm::StringRef type) {
        {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"})
     if (auto it = json.find(name); it != json.end() && it->is_number() && *it > 1)
       return true;
-  static const llvm::StringRef known[] = {"dbrx",    "deepseek_v2", "deepseek_v3", "gpt_oss",
-                                          "jamba",   "llama4",      "llama4_text", "minimax",
-                                          "mixtral", "olmoe"};
+  static const llvm::StringRef known[] = {"dbrx", "jamba", "llama4", "llama4_text", "minimax", "olmoe"};
   return type.contains("moe") || llvm::is_contained(known, type);
 }
 
@@ -52,9 +50,7 @@ static Result<Architecture> findArchitecture(const support::Json &json) {
     return error("\"model_type\" is missing: expected one of ", joined(known));
   if (hasExperts(json, type))
     return error("\"model_type\": architecture '", type,
-                 "' has mixtures of experts, which come "
-                 "with expert parallelism and are not built yet; supported are ",
-                 joined(known));
+                 "' has mixtures of experts of a kind that is not supported: ", joined(known), " are");
   return error("\"model_type\": architecture '", type, "' is not supported: ", joined(known),
                " are");
 }
@@ -133,6 +129,8 @@ static std::vector<std::string> notesOf(Config &config, const CompileOptions &op
   if (!rates.empty() && !chosen)
     notes.push_back("trains without dropout, for which the config has rates (" + joined(rates) +
                     "): --dropout config takes them, --dropout 0 says that none is meant");
+  if (!options.infer && config.flag({"output_router_logits"}, false))
+    notes.push_back("trains without the auxiliary loss of routers, which \"output_router_logits\" asks for");
   if (!unusedQuantization.empty())
     notes.push_back("\"quantization_config\" (" + unusedQuantization +
                     ") is not used: no weights are read, all are drawn");
@@ -180,7 +178,7 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
                  " cannot be built:", config.problems());
   weights::ModelFacts facts{
       weights::modelName(file), file,          savedConfig(*text), model.sequence,
-      model.vocabulary,         model.context, options.batchRows()};
+      model.vocabulary,         model.context, options.batchRows(),    model.activeParameters};
   weights::describeModule(*model.module, facts, {});
   weights::addSpellings(*model.module, model.spellings);
   if (rates)
@@ -190,6 +188,9 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
     emitRemark(UnknownLoc::get(&context)) << file << ": " << note;
   if (options.infer)
     markInference(*model.module);
+  if (reads && !model.stacks.empty())
+    if (Status s = weights::useStacks(*model.module, weights, model.stacks); !s)
+      return s.takeError();
   if (reads)
     if (Status s = weights::bindWeights(*model.module, weights, options.progress, *quantization);
         !s)

@@ -164,14 +164,28 @@ Angles Layers::angles(const std::string &name, const Rope &rope) {
   return {at.scale(cos, rope.factor), at.scale(sin, rope.factor)};
 }
 
-Value Layers::rotate(const std::string &name, Value x, const Angles &angles) {
+Value Layers::rotate(const std::string &name, Value x, const Angles &angles, bool interleaved) {
   graph::Build at = b_.at(name);
-  return graph::RotaryOp::create(at.builder, at.loc, x.getType(), x, angles.cos, angles.sin);
+  return graph::RotaryOp::create(at.builder, at.loc, x.getType(), x, angles.cos, angles.sin, interleaved);
+}
+
+// Appends zeros to each head.
+static Value padHeads(graph::Build &at, Value x, int64_t dim) {
+  SmallVector<int64_t> shape(graph::shapeOf(x)), none(shape.size(), 0), high = none;
+  high.back() = dim - shape.back();
+  if (high.back() == 0)
+    return x;
+  shape.back() = dim;
+  return graph::PadOp::create(at.builder, at.loc, graph::typeOf(x).clone(shape), x, none, high, none);
 }
 
 Value Layers::attend(const std::string &name, Value q, Value k, Value v,
                      const Attention &attention) {
   graph::Build at = b_.at(name);
+  int64_t valueDim = graph::shapeOf(v).back(), dim = std::max(graph::shapeOf(q).back(), valueDim);
+  q = padHeads(at, q, dim);
+  k = padHeads(at, k, dim);
+  v = padHeads(at, v, dim);
   llvm::ArrayRef<int64_t> shape = graph::shapeOf(q);
   auto rows = RankedTensorType::get(shape.drop_back(), at.builder.getF32Type());
   std::optional<int64_t> window;
@@ -180,5 +194,14 @@ Value Layers::attend(const std::string &name, Value q, Value k, Value v,
   auto mixed = graph::AttentionOp::create(
       at.builder, at.loc, TypeRange({q.getType(), Type(rows)}), q, k, v,
       APFloat(attention.scale), attention.causal, Value(), 0, window, attention.softcap);
-  return at.reshape(mixed.getO(), {batch_, sequence_, shape[2] * shape[3]});
+  Value o = mixed.getO();
+  if (valueDim != dim)
+    o = at.slice(o, 3, 0, valueDim);
+  if (attention.sinks) {
+    // exp(sink) joins the sum of exponentials, exp(lse), by which the values were divided.
+    Value more = at.sub(mixed.getLse(), attention.sinks);
+    Value share = graph::SigmoidOp::create(at.builder, at.loc, more);
+    o = at.mul(o, at.reshape(share, {batch_, sequence_, shape[2], 1}));
+  }
+  return at.reshape(o, {batch_, sequence_, shape[2] * valueDim});
 }

@@ -38,6 +38,7 @@ struct Attention {
   bool causal = true;
   int64_t window = 0; // keys per query, its own position included; 0: no limit
   double softcap = 0; // bound of the scores; 0: none
+  mlir::Value sinks;  // [heads]: score of one more key, without a value, for each head; null: none
 };
 
 // Holds the cosines and sines of all positions, [1, sequence, half] each.
@@ -74,9 +75,10 @@ public:
   // Reshapes [batch, sequence, heads * dim] to [batch, sequence, heads, dim].
   mlir::Value splitHeads(const std::string &name, mlir::Value x, int64_t heads);
   Angles angles(const std::string &name, const Rope &rope);
-  mlir::Value rotate(const std::string &name, mlir::Value x, const Angles &angles);
+  mlir::Value rotate(const std::string &name, mlir::Value x, const Angles &angles, bool interleaved = false);
   // Builds attention on q [batch, sequence, heads, dim] and k, v [batch, sequence, kv heads, dim],
-  // and merges the heads of the result to [batch, sequence, heads * dim].
+  // and merges the heads of the result to [batch, sequence, heads * dim]. The heads of v may have
+  // another size, which is then that of the result's.
   mlir::Value attend(const std::string &name, mlir::Value q, mlir::Value k, mlir::Value v,
                      const Attention &attention);
 

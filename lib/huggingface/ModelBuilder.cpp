@@ -44,27 +44,39 @@ void ModelBuilder::source(const std::string &name, llvm::ArrayRef<int64_t> shape
       normal ? builder_.getF64FloatAttr(init.deviation) : FloatAttr());
 }
 
-Value ModelBuilder::parameter(const std::string &source, llvm::ArrayRef<int64_t> shape) {
+SmallVector<int64_t> hf::stridesOf(llvm::ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides(shape.size(), 1);
   for (size_t i = shape.size(); i-- > 1;)
     strides[i - 1] = strides[i] * shape[i];
-  return parameter(source, shape, 0, strides);
+  return strides;
+}
+
+Value ModelBuilder::parameter(const std::string &source, llvm::ArrayRef<int64_t> shape) {
+  return parameter(source, shape, 0, stridesOf(shape));
 }
 
 Value ModelBuilder::parameter(const std::string &source, llvm::ArrayRef<int64_t> shape,
                               int64_t offset, llvm::ArrayRef<int64_t> strides) {
+  return parameter(source, shape, View{source, offset, SmallVector<int64_t>(strides)});
+}
+
+Value ModelBuilder::parameter(const std::string &name, llvm::ArrayRef<int64_t> shape,
+                              llvm::ArrayRef<View> views) {
   MLIRContext *context = builder_.getContext();
   OpBuilder::InsertionGuard guard(builder_);
   builder_.setInsertionPoint(func_);
   auto type = RankedTensorType::get(shape, builder_.getF32Type());
-  Attribute view =
-      graph::ViewAttr::get(context, FlatSymbolRefAttr::get(context, source), offset, strides);
+  SmallVector<Attribute> listed;
+  for (const View &view : views)
+    listed.push_back(graph::ViewAttr::get(context, FlatSymbolRefAttr::get(context, view.source),
+                                          view.offset, view.strides));
+  parameters_ += type.getNumElements();
   bound_.push_back("s" + std::to_string(states_++));
-  graph::StateOp::create(builder_, named(source), builder_.getStringAttr(bound_.back()), TypeAttr::get(type),
+  graph::StateOp::create(builder_, named(name), builder_.getStringAttr(bound_.back()), TypeAttr::get(type),
                          graph::RoleAttr::get(context, graph::Role::parameter),
-                         FlatSymbolRefAttr(), builder_.getArrayAttr(view), UnitAttr(),
+                         FlatSymbolRefAttr(), builder_.getArrayAttr(listed), UnitAttr(),
                          ArrayAttr());
-  return body_->addArgument(type, named(source));
+  return body_->addArgument(type, named(name));
 }
 
 Value ModelBuilder::whole(const std::string &name, llvm::ArrayRef<int64_t> shape, Init init,

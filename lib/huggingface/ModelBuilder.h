@@ -20,6 +20,16 @@ struct Init {
   static Init normal(double deviation) { return {graph::InitKind::normal, deviation}; }
 };
 
+// Locates a parameter, or the part of one leading index of it, in a source.
+struct View {
+  std::string source;
+  int64_t offset = 0; // in elements
+  llvm::SmallVector<int64_t> strides;
+};
+
+// Returns the strides of a whole tensor.
+llvm::SmallVector<int64_t> stridesOf(llvm::ArrayRef<int64_t> shape);
+
 // Owns a module with @forward(input_ids : i64 [batch, sequence]) until finish().
 class ModelBuilder {
 public:
@@ -38,9 +48,16 @@ public:
   mlir::Value parameter(const std::string &source, llvm::ArrayRef<int64_t> shape);
   mlir::Value parameter(const std::string &source, llvm::ArrayRef<int64_t> shape,
                         int64_t offset, llvm::ArrayRef<int64_t> strides);
+  // Adds a parameter called `name` with one view, or with one for each index of its first dimension,
+  // whose strides leave that out.
+  mlir::Value parameter(const std::string &name, llvm::ArrayRef<int64_t> shape,
+                        llvm::ArrayRef<View> views);
   // Declares a source and returns a parameter that holds the whole of it.
   mlir::Value whole(const std::string &name, llvm::ArrayRef<int64_t> shape, Init init,
                     const std::string &alias = "");
+
+  // Counts the elements of all parameters.
+  int64_t parameters() const { return parameters_; }
 
   // Returns `logits` from @forward, sets its type and attributes, and gives up the module.
   mlir::OwningOpRef<mlir::ModuleOp> finish(mlir::Value logits);
@@ -54,6 +71,7 @@ private:
   mlir::Block *body_;
   llvm::StringSet<> sources_;
   unsigned states_ = 0;
+  int64_t parameters_ = 0;
   std::vector<std::string> bound_; // state of each argument after the first
 };
 

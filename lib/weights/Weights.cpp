@@ -21,6 +21,8 @@ void weights::describeModule(ModuleOp module, const ModelFacts &facts,
       b.getNamedAttr("vocabulary", b.getI64IntegerAttr(facts.vocabulary)),
       b.getNamedAttr("context", b.getI64IntegerAttr(facts.context)),
       b.getNamedAttr("weights", b.getStringAttr(files.empty() ? "none" : "file"))};
+  if (facts.activeParameters)
+    model.push_back(b.getNamedAttr("active_parameters", b.getI64IntegerAttr(*facts.activeParameters)));
   if (!facts.configJson.empty())
     model.push_back(b.getNamedAttr("config_json", b.getStringAttr(facts.configJson)));
   module->setAttr(graph::kModel, b.getDictionaryAttr(model));
@@ -101,6 +103,74 @@ static support::TensorNames namesOf(graph::SourceOp source) {
   add(names.plain, source->getAttrOfType<ArrayAttr>("older_names"));
   add(names.transposed, source->getAttrOfType<ArrayAttr>("transposed_aliases"));
   return names;
+}
+
+namespace {
+
+// Replaces sources by the stacks of which they are parts.
+class Stacking {
+public:
+  explicit Stacking(ModuleOp module) : module(module), symbols(module) {}
+
+  void add(const weights::Stack &stack) {
+    auto first = symbols.lookup<graph::SourceOp>(stack.parts.front());
+    OpBuilder builder(first);
+    auto type = RankedTensorType::get(stack.shape, cast<RankedTensorType>(first.getType()).getElementType());
+    auto whole = graph::SourceOp::create(builder, NameLoc::get(builder.getStringAttr(stack.name)),
+                                         builder.getStringAttr(stack.name), TypeAttr::get(type),
+                                         builder.getStrArrayAttr({}), IntegerAttr(), IntegerAttr(),
+                                         first.getInitAttr(), first.getInitStdAttr());
+    symbols.insert(whole);
+    int64_t offset = 0;
+    for (const std::string &name : stack.parts) {
+      auto part = symbols.lookup<graph::SourceOp>(name);
+      places[part.getSymNameAttr()] = {whole.getSymNameAttr(), offset};
+      offset += cast<RankedTensorType>(part.getType()).getNumElements();
+    }
+  }
+
+  // Lets the states view the stacks, and erases their parts.
+  void finish() {
+    for (auto state : module.getOps<graph::StateOp>())
+      if (state.getViews())
+        state.setViewsAttr(moved(*state.getViews()));
+    for (auto &[part, place] : places)
+      symbols.erase(symbols.lookup(part));
+  }
+
+private:
+  ModuleOp module;
+  SymbolTable symbols;
+  llvm::MapVector<StringAttr, std::pair<StringAttr, int64_t>> places; // stack and offset of each part
+
+  ArrayAttr moved(ArrayAttr views) const {
+    llvm::SmallVector<Attribute> out;
+    for (auto view : views.getAsRange<graph::ViewAttr>()) {
+      auto found = places.find(view.getSource().getAttr());
+      if (found == places.end()) {
+        out.push_back(view);
+        continue;
+      }
+      auto [whole, offset] = found->second;
+      out.push_back(graph::ViewAttr::get(view.getContext(), FlatSymbolRefAttr::get(whole),
+                                         view.getOffset() + offset, view.getStrides()));
+    }
+    return ArrayAttr::get(views.getContext(), out);
+  }
+};
+
+} // namespace
+
+support::Status weights::useStacks(ModuleOp module, const std::string &path, llvm::ArrayRef<Stack> stacks) {
+  support::Result<support::SafetensorsSet> set = support::SafetensorsSet::open(path);
+  if (!set)
+    return error("weights of '", path, "': ", set.message());
+  Stacking stacking(module);
+  for (const Stack &stack : stacks)
+    if (set->find(stack.name) && !set->find(stack.parts.front()))
+      stacking.add(stack);
+  stacking.finish();
+  return support::ok();
 }
 
 // Returns the element types that the tensors of a file and their scales may have.

@@ -20,6 +20,7 @@ namespace llmc::weights {
 struct ModelFacts {
   std::string name, sourcePath, configJson;
   int64_t sequence = 0, vocabulary = 0, context = 0, batch = 0;
+  std::optional<int64_t> activeParameters = std::nullopt; // that one token uses, if not all
 };
 
 // Sets graph.model, graph.batch and graph.files, and graph.constants to [] if it is unset. In
@@ -44,6 +45,18 @@ struct Spelling {
 
 // Sets `older_names` on every graph.source: its name and aliases in all other spellings.
 void addSpellings(mlir::ModuleOp module, llvm::ArrayRef<Spelling> spellings);
+
+// Describes a tensor that a checkpoint may have in place of several: they are its parts, whole and one
+// behind the other.
+struct Stack {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<std::string> parts;
+};
+
+// Lets states view `stacks` in place of their parts, where the checkpoint at `path` has the stack and
+// does not have the first part.
+support::Status useStacks(mlir::ModuleOp module, const std::string &path, llvm::ArrayRef<Stack> stacks);
 
 // Finds every graph.source of the module in a checkpoint, under its name, an alias or an older
 // name, and records file, offset, element type and scales (docs/0-import.md);

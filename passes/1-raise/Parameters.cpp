@@ -67,11 +67,17 @@ StateOp raise::Parameters::stateOf(Value value) {
   return name ? symbols.lookup<StateOp>(name.getValue()) : StateOp();
 }
 
+SmallVector<ViewAttr> raise::Parameters::viewsOf(Value value) {
+  StateOp state = stateOf(value);
+  if (!state || state.getStacked() || !state.getViews())
+    return {};
+  return llvm::to_vector(state.getViews()->getAsRange<ViewAttr>());
+}
+
 ViewAttr raise::Parameters::viewOf(Value value) {
   StateOp state = stateOf(value);
-  if (!state || state.getStacked() || !state.getViews() || state.getViews()->size() != 1)
-    return {};
-  return cast<ViewAttr>((*state.getViews())[0]);
+  SmallVector<ViewAttr> views = viewsOf(value);
+  return views.size() == 1 && state.getViewedDims() == 0 ? views[0] : ViewAttr();
 }
 
 BlockArgument raise::Parameters::add(RankedTensorType type, ArrayRef<ViewAttr> views, bool stacked,

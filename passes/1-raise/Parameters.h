@@ -16,7 +16,11 @@ public:
   // Returns the state that an argument is bound to; null for inputs and computed values.
   graph::StateOp stateOf(mlir::Value value);
 
-  // Returns the view of a parameter that is not stacked; null for everything else.
+  // Returns the views of a parameter that is not stacked: one, or one for each expert; empty for
+  // everything else.
+  llvm::SmallVector<graph::ViewAttr> viewsOf(mlir::Value value);
+
+  // Returns the view of a parameter that is not stacked and has one; null for everything else.
   graph::ViewAttr viewOf(mlir::Value value);
 
   // Declares a state and appends an argument that is bound to it. Only commit() updates the

@@ -56,8 +56,9 @@ static support::ElementType typeOf(Type element) {
                             : support::ElementType::F32;
 }
 
-graph::Tensor test::readState(ModuleOp module, graph::StateOp state) {
-  auto view = cast<graph::ViewAttr>((*state.getViews())[0]);
+// Appends the elements of a view of `shape` to `out`, read from the file that its source names.
+static void readView(ModuleOp module, graph::ViewAttr view, llvm::ArrayRef<int64_t> shape,
+                     std::vector<double> &out) {
   auto source = module.lookupSymbol<graph::SourceOp>(view.getSource());
   auto file = cast<DictionaryAttr>(
       module->getAttrOfType<ArrayAttr>("graph.files")[*source.getFile()]);
@@ -68,17 +69,23 @@ graph::Tensor test::readState(ModuleOp module, graph::StateOp state) {
   in.seekg(*source.getFileOffset());
   in.read(whole.data(), whole.size());
   EXPECT_TRUE(bool(in)) << "reads source " + source.getSymName().str();
-  auto type = cast<RankedTensorType>(state.getType());
-  graph::Tensor out(std::vector<int64_t>(type.getShape()));
-  std::vector<int64_t> index(type.getRank(), 0);
-  for (double &value : out.data) {
+  std::vector<int64_t> index(shape.size(), 0);
+  for (int64_t left = ShapedType::getNumElements(shape); left > 0; --left) {
     int64_t at = view.getOffset();
     for (size_t d = 0; d < index.size(); ++d)
       at += index[d] * view.getStrides()[d];
-    value = support::readAsDouble(element, whole.data(), at);
-    for (size_t d = index.size(); d-- > 0 && ++index[d] == out.shape[d];)
+    out.push_back(support::readAsDouble(element, whole.data(), at));
+    for (size_t d = index.size(); d-- > 0 && ++index[d] == shape[d];)
       index[d] = 0;
   }
+}
+
+graph::Tensor test::readState(ModuleOp module, graph::StateOp state) {
+  llvm::ArrayRef<int64_t> shape = cast<RankedTensorType>(state.getType()).getShape();
+  graph::Tensor out(shape.vec());
+  out.data.clear();
+  for (auto view : state.getViews()->getAsRange<graph::ViewAttr>())
+    readView(module, view, shape.drop_front(state.getViewedDims()), out.data);
   return out;
 }
 

@@ -34,7 +34,7 @@ graph::Tensor readNpy(const std::string &path);
 // through the states' views; in argument order after `ids`.
 std::vector<graph::Tensor> arguments(mlir::ModuleOp module, const graph::Tensor &ids);
 
-// Returns the value of one state, read from the file that its source names.
+// Returns the value of one state, read from the files that its sources name.
 graph::Tensor readState(mlir::ModuleOp module, graph::StateOp state);
 
 size_t count(mlir::ModuleOp module, llvm::StringRef op);

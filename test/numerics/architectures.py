@@ -21,6 +21,10 @@ def with_norms(norms, blocks=DECODER):
     return [norms if "norm" in b else b for b in blocks]
 
 
+def with_mixture(*blocks):
+    return [b for block in DECODER for b in (blocks if "mlp" in block else [block])]
+
+
 # Parameters, layers and blocks of each small model.
 MODELS = {
     "llama": (14088, 2, DECODER),
@@ -34,6 +38,15 @@ MODELS = {
     "gemma3_text": (12912, 3, ["attention x3", "rotary x6", "mlp x3", "rms norm x19",
                                "embedding x1", "head x1"]),
     "olmo2": (9168, 2, with_norms("rms norm x9")),
+    "mixtral": (24312, 2, with_mixture("mixture x2")),
+    "qwen2_moe": (20472, 2, with_mixture("mlp x2", "mixture x2")),
+    "qwen3_moe": (25704, 3, ["attention x3", "rotary x6", "mlp x1", "mixture x2", "rms norm x13",
+                                        "embedding x1", "head x1"]),
+    # A dense layer, then those with an expert that all tokens take; both vectors of attention have norms.
+    "deepseek_v2": (20640, 2, with_norms("rms norm x7", with_mixture("mlp x2", "mixture x1"))),
+    "deepseek_v3": (31012, 3, ["attention x3", "rotary x6", "mlp x3", "mixture x2", "rms norm x13",
+                                            "embedding x1", "head x1"]),
+    "gpt_oss": (19372, 2, with_mixture("mixture x2")),
     "bert": (11859, 2, ENCODER),
     # Positions that count the tokens before them are looked up too.
     "roberta": (11859, 2, [b.replace("embedding x1", "embedding x2") for b in ENCODER]),

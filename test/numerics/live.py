@@ -74,7 +74,8 @@ def check(folder, seed):
 
 
 ARCHITECTURES = ["llama", "mistral", "qwen2", "qwen3", "gpt_neox", "phi", "phi3", "gemma2",
-                 "gemma3_text", "olmo2", "bert", "roberta", "distilbert"]
+                 "gemma3_text", "olmo2", "bert", "roberta", "distilbert", "mixtral", "qwen2_moe", "qwen3_moe",
+                 "deepseek_v2", "deepseek_v3", "gpt_oss"]
 
 
 def draw_mesh(config, rng):

@@ -59,7 +59,7 @@ def draw_decoder(d, name):
         intermediate_size=d.one(24, 48, 72), initializer_range=0.02,
         max_position_embeddings=d.one(12, 64), pad_token_id=None, bos_token_id=1, eos_token_id=2,
         tie_word_embeddings=d.chance(0.4))
-    if own or name in ("qwen3", "gemma2", "gemma3_text"):
+    if own or name in ("qwen3", "gemma2", "gemma3_text", "mixtral"):
         fields["head_dim"] = head_dim
     if name != "gpt_neox":
         fields["num_key_value_heads"] = d.one(*[k for k in (1, 2, heads // 2, heads) if heads % k == 0])
@@ -105,7 +105,40 @@ def draw_decoder(d, name):
                           sliding_attention=dict(rope_type="default", rope_theta=10000.0)))
     elif name == "olmo2":
         fields.update(attention_bias=d.chance(0.3))
+    elif name == "gpt_oss":
+        fields.update(head_dim=head_dim, num_local_experts=d.one(2, 4, 6), num_experts_per_tok=2,
+                      sliding_window=window, layer_types=types, attention_bias=d.chance(0.7),
+                      swiglu_limit=d.one(0.1, 7.0))
+    elif name == "mixtral":
+        # One choice would have the weight 1: the router's gradient would be rounding alone.
+        fields.update(num_local_experts=d.one(3, 4, 6), num_experts_per_tok=d.one(2, 3),
+                      sliding_window=d.one(None, window))
+    elif name in ("qwen2_moe", "qwen3_moe"):
+        choices = d.one(1, 2, 3)
+        fields.update(num_experts=d.one(3, 4, 8), num_experts_per_tok=choices,
+                      norm_topk_prob=choices > 1 and d.chance(0.5),
+                      moe_intermediate_size=d.one(12, 24), shared_expert_intermediate_size=d.one(12, 24),
+                      decoder_sparse_step=d.one(1, 1, 2), use_sliding_window=d.chance(0.4), sliding_window=window,
+                      mlp_only_layers=[i for i in range(layers) if d.chance(0.2)])
+    elif name in ("deepseek_v2", "deepseek_v3"):
+        draw_deepseek(d, fields, name, theta)
     return fields
+
+
+def draw_deepseek(d, fields, name, theta):
+    rope, groups = d.one(4, 8), d.one(1, 2, 4)
+    kept = d.one(*[g for g in (1, 2, 4) if g <= groups])
+    fields.update(
+        num_key_value_heads=fields["num_attention_heads"], q_lora_rank=d.one(None, 12), kv_lora_rank=d.one(8, 12),
+        qk_nope_head_dim=d.one(4, 6), qk_rope_head_dim=rope, v_head_dim=d.one(4, 8, 16),
+        n_routed_experts=4 * groups, n_group=groups, topk_group=kept, num_experts_per_tok=d.one(1, 2, 3),
+        moe_intermediate_size=d.one(12, 24), n_shared_experts=d.one(1, 2), routed_scaling_factor=d.one(1.0, 2.5),
+        first_k_dense_replace=d.one(0, 1), attention_bias=d.chance(0.3),
+        rope_parameters=draw_rope(d, rope, theta, ("default", "yarn", "yarn")))
+    if name == "deepseek_v2":
+        fields["topk_method"] = d.one("greedy", "group_limited_greedy")
+    else:
+        fields.update(norm_topk_prob=fields["num_experts_per_tok"] > 1 and d.chance(0.7), rope_interleave=d.chance(0.7))
 
 
 def draw_encoder(d, name):

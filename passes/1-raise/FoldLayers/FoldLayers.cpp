@@ -33,10 +33,16 @@ public:
   Folder(func::FuncOp func, SmallVector<Operation *> ops, Layers layers)
       : func(func), parameters(func), ops(std::move(ops)), layers(std::move(layers)) {}
 
-  // Returns whether each parameter has one view, so that it can be stacked.
+  // Returns whether parameters have views, and each as many as those that are stacked with it: one,
+  // or one for each expert.
   bool canStack() {
     return llvm::all_of(layers.stacked, [&](const auto &values) {
-      return llvm::all_of(values, [&](Value value) { return bool(parameters.viewOf(value)); });
+      size_t count = parameters.viewsOf(values[0]).size();
+      int64_t viewedDims = count ? parameters.stateOf(values[0]).getViewedDims() : 0;
+      return count && llvm::all_of(values, [&](Value value) {
+               return parameters.viewsOf(value).size() == count &&
+                      parameters.stateOf(value).getViewedDims() == viewedDims;
+             });
     });
   }
 
@@ -69,7 +75,7 @@ private:
     SmallVector<ViewAttr> views;
     SmallVector<Location> locations;
     for (Value value : values) {
-      views.push_back(parameters.viewOf(value));
+      llvm::append_range(views, parameters.viewsOf(value));
       locations.push_back(value.getLoc());
     }
     SmallVector<int64_t> shape{layers.count};

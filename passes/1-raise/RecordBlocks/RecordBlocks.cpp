@@ -54,6 +54,12 @@ static bool isResult(Value value) {
   });
 }
 
+// Returns whether `op` looks tokens or positions up; experts have biases that are looked up by routes.
+static bool isEmbedding(Operation *op) {
+  auto gather = dyn_cast<GatherOp>(op);
+  return gather && isParameter(gather.getTable()) && !isa_and_nonnull<RouteOp>(gather.getIds().getDefiningOp());
+}
+
 static bool isHead(Operation *op) {
   return isa<MatmulOp>(op) && llvm::any_of(op->getOperands(), isParameter) &&
          isResult(op->getResult(0));
@@ -63,17 +69,16 @@ namespace {
 
 struct RecordBlocks : llmc::impl::RecordBlocksBase<RecordBlocks> {
   void runOnOperation() override {
-    static const StringRef kinds[] = {"attention", "rotary",    "mlp", "layer norm",
-                                      "rms norm",  "embedding", "head"};
+    static const StringRef kinds[] = {"attention", "rotary",   "mlp",       "mixture",
+                                      "layer norm", "rms norm", "embedding", "head"};
     int64_t counts[std::size(kinds)] = {};
     getOperation().walk([&](Operation *op) {
       int64_t times = 1;
       for (auto repeat = op->getParentOfType<RepeatOp>(); repeat;
            repeat = repeat->getParentOfType<RepeatOp>())
         times *= repeat.getCount();
-      bool is[] = {isa<AttentionOp>(op), isa<RotaryOp>(op),  isMlp(op),
-                   isa<LayerNormOp>(op), isa<RmsNormOp>(op),
-                   isa<GatherOp>(op) && isParameter(op->getOperand(0)), isHead(op)};
+      bool is[] = {isa<AttentionOp>(op), isa<RotaryOp>(op),  isMlp(op),      isa<RouteOp>(op),
+                   isa<LayerNormOp>(op), isa<RmsNormOp>(op), isEmbedding(op), isHead(op)};
       for (size_t i = 0; i < std::size(kinds); ++i)
         counts[i] += is[i] ? times : 0;
     });

@@ -45,12 +45,38 @@ SMALL = {
                             sliding_attention=ROPE,
                             full_attention=dict(rope_type="linear", rope_theta=1e6, factor=8.0))),
     "olmo2": dict(TINY, num_key_value_heads=2, vocab_size=43, intermediate_size=24),
+    "mixtral": dict(TINY, num_key_value_heads=2, intermediate_size=24, num_local_experts=5, num_experts_per_tok=2),
+    "qwen2_moe": dict(TINY, num_key_value_heads=2, intermediate_size=32, num_experts=6, num_experts_per_tok=3,
+                      moe_intermediate_size=12, shared_expert_intermediate_size=20, use_sliding_window=True,
+                      sliding_window=6, max_window_layers=1),
+    "qwen3_moe": dict(TINY, num_key_value_heads=1, head_dim=8, num_hidden_layers=3, intermediate_size=32,
+                      num_experts=8, num_experts_per_tok=3, moe_intermediate_size=12, norm_topk_prob=True,
+                      mlp_only_layers=[1]),
+    "deepseek_v2": dict(TINY, q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=8,
+                        n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=12, n_shared_experts=2,
+                        first_k_dense_replace=1, topk_method="group_limited_greedy", n_group=4, topk_group=2,
+                        routed_scaling_factor=1.5),
+    "deepseek_v3": dict(TINY, num_key_value_heads=4, num_hidden_layers=3, q_lora_rank=16, kv_lora_rank=12,
+                        qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=8, attention_bias=True, n_routed_experts=8,
+                        num_experts_per_tok=3, moe_intermediate_size=12, n_shared_experts=1, first_k_dense_replace=1,
+                        n_group=4, topk_group=2, routed_scaling_factor=2.5, rope_parameters=dict(
+                            rope_type="yarn", rope_theta=10000.0, factor=4.0, mscale=0.7, mscale_all_dim=1.1,
+                            beta_fast=32.0, beta_slow=1.0, original_max_position_embeddings=16)),
+    "gpt_oss": dict(TINY, num_key_value_heads=2, head_dim=8, intermediate_size=12, num_local_experts=6,
+                    num_experts_per_tok=2, sliding_window=5, swiglu_limit=0.1, rope_parameters=dict(
+                        rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_fast=32.0, beta_slow=1.0,
+                        truncate=False, original_max_position_embeddings=16)),
     "bert": dict(TINY, max_position_embeddings=20),
     "roberta": dict(TINY, max_position_embeddings=20, pad_token_id=1),
     "distilbert": dict(vocab_size=67, dim=24, hidden_dim=40, n_layers=2, n_heads=4,
                        max_position_embeddings=20, pad_token_id=None),
 }
 MASKED = ("bert", "roberta", "distilbert")
+# Written with a tensor for each expert, as published; the others have all experts in one.
+ONE_BY_ONE = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2"),
+              "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj"),
+              "deepseek_v3": ("mlp", "gate_proj", "up_proj", "down_proj")}
+ROUTERS = (".mlp.gate.weight", ".mlp.router.weight")
 
 
 def make_model(model_type, fields, seed):
@@ -59,24 +85,55 @@ def make_model(model_type, fields, seed):
     config = transformers.AutoConfig.for_model(model_type, **fields)
     factory = transformers.AutoModelForMaskedLM if model_type in MASKED \
         else transformers.AutoModelForCausalLM
+    config._experts_implementation = "eager"
     model = factory.from_config(config, attn_implementation="eager").eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for p in model.parameters():
+        for name, p in stored_tensors(model).items():
             noise = torch.randn(p.shape, generator=generator)
             if p.dim() == 1:
                 p.copy_(p.mean().round() + 0.1 * noise)
             else:
-                p.copy_(0.2 * min(1, 32 / p.shape[-1]) ** 0.5 * noise)
+                # Scores of a router lie far apart, so that rounding changes no choice.
+                p.copy_((0.6 if name.endswith(ROUTERS) else 0.2) * min(1, 32 / p.shape[-1]) ** 0.5 * noise)
     return model
+
+
+def stored_tensors(model):
+    """Name -> parameter, or tensor that is stored beside them and not trained."""
+    stored = model.state_dict().keys()
+    return dict(model.named_parameters(), **{n: b for n, b in model.named_buffers() if n in stored})
+
+
+def published(model_type, tensors):
+    """The tensors under the names and in the shapes of published checkpoints."""
+    out = {}
+    block, *parts = ONE_BY_ONE.get(model_type, (None,))
+    for name, tensor in tensors.items():
+        layer, found, rest = name.partition(".mlp.")
+        if not block or not found or rest not in ("gate.weight", "experts.gate_up_proj", "experts.down_proj"):
+            out[name] = tensor
+            continue
+        prefix = f"{layer}.{block}."
+        if rest == "gate.weight":
+            out[prefix + rest] = tensor
+            continue
+        for expert, matrix in enumerate(tensor):
+            half = matrix.shape[0] // 2
+            pieces = {parts[2]: matrix} if rest == "experts.down_proj" else {
+                parts[0]: matrix[:half], parts[1]: matrix[half:]}
+            for part, piece in pieces.items():
+                out[f"{prefix}experts.{expert}.{part}.weight"] = piece
+    return out
 
 
 class Exact:
     """In float64 models of transformers norms and softmax still round to float32; here they do not."""
 
     def __enter__(self):
-        self.saved = torch.Tensor.float, torch.Tensor.to, torch.nn.functional.softmax
-        to, softmax = self.saved[1:]
+        self.saved = (torch.Tensor.float, torch.Tensor.to, torch.nn.functional.softmax, torch.Tensor.type,
+                      torch.Tensor.softmax)
+        to, softmax, cast, own_softmax = self.saved[1:]
 
         def keep(tensor, *arguments, **named):
             wanted = named.get("dtype", arguments[0] if arguments else None)
@@ -87,18 +144,22 @@ class Exact:
         torch.Tensor.float = torch.Tensor.double
         torch.Tensor.to = keep
         torch.nn.functional.softmax = lambda x, dim=None, dtype=None, **_: softmax(x, dim=dim)
+        torch.Tensor.type = lambda x, *a: x if x.dtype == torch.float64 and a == (torch.float32,) else cast(x, *a)
+        torch.Tensor.softmax = lambda x, dim=None, dtype=None: own_softmax(x, dim=dim)
 
     def __exit__(self, *_):
-        torch.Tensor.float, torch.Tensor.to, torch.nn.functional.softmax = self.saved
+        (torch.Tensor.float, torch.Tensor.to, torch.nn.functional.softmax, torch.Tensor.type,
+         torch.Tensor.softmax) = self.saved
 
 
 def write(folder, model, ids, labels, shards=1, dtype=torch.float32):
     """Everything of one folder. Weights are rounded to `dtype` first, so that the oracle has them."""
     os.makedirs(folder, exist_ok=True)
-    weights = {name: p.detach().to(dtype).contiguous() for name, p in model.named_parameters()}
     with torch.no_grad():
-        for name, p in model.named_parameters():
-            p.copy_(weights[name].to(p.dtype))
+        for p in stored_tensors(model).values():
+            p.copy_(p.to(dtype))
+    weights = {name: p.detach().to(dtype).contiguous()
+               for name, p in published(model.config.model_type, stored_tensors(model)).items()}
     model.config.architectures = [type(model).__name__]
     model.config.to_json_file(os.path.join(folder, "config.json"))
     names = list(weights)
@@ -114,7 +175,8 @@ def write(folder, model, ids, labels, shards=1, dtype=torch.float32):
             json.dump({"metadata": {}, "weight_map": {n: file for file, part in zip(files, parts)
                                                       for n in part}}, f, indent=1)
     with Exact():
-        return write_oracle(folder, model.to(torch.float64), ids, labels)
+        return write_oracle(folder, model.to(torch.float64), ids, labels,
+                            lambda tensors: published(model.config.model_type, tensors))
 
 
 def main(names):

@@ -180,3 +180,34 @@ func.func @tables(%x: tensor<2x4xf32> {graph.input = "x"}) -> tensor<2x4xf32> {
   %1 = graph.matmul "sd,de->se" %0, %t1 : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
   return %1 : tensor<2x4xf32>
 }
+
+// -----
+
+// Two layers with a matrix for each of two experts: the stacked parameter has a view for each, layer by layer.
+// CHECK: graph.state @[[SE:.*]] : tensor<2x2x4x4xf32> parameter stacked views [#graph.view<@e00, 0, [4, 1]>, #graph.view<@e01, 0, [4, 1]>, #graph.view<@e10, 0, [4, 1]>, #graph.view<@e11, 0, [4, 1]>]
+// CHECK: func.func @experts({{.*}}%[[E:.*]]: tensor<2x2x4x4xf32> {graph.state = @[[SE]]}
+// CHECK: graph.repeat 2 carried({{.*}}) stacked({{.*}}%[[E]]{{.*}})
+// CHECK: graph.grouped_matmul %{{.*}}, %{{.*}}, %{{.*}} {transposed}
+graph.source @r0 : tensor<2x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @r1 : tensor<2x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @e00 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @e01 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @e10 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.source @e11 : tensor<4x4xf32> {init = #graph.init_kind<zeros>}
+graph.state @a : tensor<2x4xf32> parameter views [#graph.view<@r0, 0, [4, 1]>]
+graph.state @b : tensor<2x4x4xf32> parameter views [#graph.view<@e00, 0, [4, 1]>, #graph.view<@e01, 0, [4, 1]>]
+graph.state @c : tensor<2x4xf32> parameter views [#graph.view<@r1, 0, [4, 1]>]
+graph.state @d : tensor<2x4x4xf32> parameter views [#graph.view<@e10, 0, [4, 1]>, #graph.view<@e11, 0, [4, 1]>]
+func.func @experts(%x: tensor<3x4xf32> {graph.input = "x"}, %a: tensor<2x4xf32> {graph.state = @a}, %b: tensor<2x4x4xf32> {graph.state = @b}, %c: tensor<2x4xf32> {graph.state = @c}, %d: tensor<2x4x4xf32> {graph.state = @d}) -> tensor<3x4xf32> {
+  %0 = graph.matmul "sd,ed->se" %x, %a : (tensor<3x4xf32>, tensor<2x4xf32>) -> tensor<3x2xf32>
+  %1 = graph.route %0 : (tensor<3x2xf32>) -> tensor<3x1xi64>
+  %2 = graph.grouped_matmul %x, %b, %1 {transposed} : (tensor<3x4xf32>, tensor<2x4x4xf32>, tensor<3x1xi64>) -> tensor<3x1x4xf32>
+  %3 = graph.reduce %2 {kind = #graph.reduce_kind<sum>, dims = array<i64: 1>} : (tensor<3x1x4xf32>) -> tensor<3x4xf32>
+  %4 = graph.add %x, %3 : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %5 = graph.matmul "sd,ed->se" %4, %c : (tensor<3x4xf32>, tensor<2x4xf32>) -> tensor<3x2xf32>
+  %6 = graph.route %5 : (tensor<3x2xf32>) -> tensor<3x1xi64>
+  %7 = graph.grouped_matmul %4, %d, %6 {transposed} : (tensor<3x4xf32>, tensor<2x4x4xf32>, tensor<3x1xi64>) -> tensor<3x1x4xf32>
+  %8 = graph.reduce %7 {kind = #graph.reduce_kind<sum>, dims = array<i64: 1>} : (tensor<3x1x4xf32>) -> tensor<3x4xf32>
+  %9 = graph.add %4, %8 : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  return %9 : tensor<3x4xf32>
+}
