@@ -2,6 +2,8 @@
 include "mlir/Pass/PassBase.td"
 include "passes/2-train/AddDropout/AddDropout.td"
 include "passes/2-train/DivideLayers/DivideLayers.td"
+include "passes/2-train/LimitRoutes/LimitRoutes.td"
+include "passes/2-train/ExchangeRows/ExchangeRows.td"
 include "passes/2-train/LowerPrecision/LowerPrecision.td"
 include "passes/2-train/AddLoss/AddLoss.td"
 include "passes/2-train/OrderTokens/OrderTokens.td"

@@ -13,6 +13,22 @@ void llmc::buildDivisionPipeline(mlir::OpPassManager &pm, const DivisionOptions 
   pm.addPass(createDivideLayers(divide));
 }
 
+void llmc::buildExpertPipeline(mlir::OpPassManager &pm, const ExpertOptions &options) {
+  if (options.capacity > 0) {
+    // An expert takes so many rows wherever it is: that is decided before anything is sent.
+    LimitRoutesOptions limit;
+    limit.capacity = options.capacity;
+    pm.addPass(createLimitRoutes(limit));
+  }
+  if (options.ranks <= 1)
+    return;
+  // Rows are sent to the ranks of their experts and back.
+  ExchangeRowsOptions exchange;
+  exchange.ranks = options.ranks;
+  exchange.budget = options.budget;
+  pm.addPass(createExchangeRows(exchange));
+}
+
 void llmc::buildPrecisionPipeline(mlir::OpPassManager &pm, const std::string &element) {
   LowerPrecisionOptions precision;
   precision.element = element;
@@ -38,6 +54,9 @@ void llmc::buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &optio
   // Layers are divided when dropout has numbered its places, so that masks do not depend on where stages
   // begin, and before loss and gradients, which so follow for each part of what is cut.
   buildDivisionPipeline(pm, options.division);
+
+  // Exchanges of rows are ops of the model, so that their types and gradients follow as those of others do.
+  buildExpertPipeline(pm, options.experts);
 
   // Element types are decided on the model alone, before it has a loss, which is computed in f32,
   // and gradients, whose types follow.

@@ -22,6 +22,13 @@ struct DivisionOptions {
   std::vector<int64_t> layers = {};
 };
 
+// Describes how experts are shared out: over so many ranks, of which each has room for `budget` times the
+// average of rows; and how many rows of a row of tokens an expert takes, `capacity` times the average (0: all).
+struct ExpertOptions {
+  int64_t ranks = 1;
+  double budget = 2, capacity = 0;
+};
+
 struct TrainOptions {
   bool adamw = true; // else SGD without momentum
   std::string element = "f32";  // element type of weights and activations: f32, bf16 or f16
@@ -32,6 +39,7 @@ struct TrainOptions {
   int64_t cp = 1;               // ranks that share out the tokens of a row
   bool ring = false;            // keys travel around them: tokens are reordered for them
   DivisionOptions division = {};
+  ExpertOptions experts = {};
 };
 
 // Adds the pass that decides element types: all of the phase that an inference needs, and only if it
@@ -40,6 +48,10 @@ void buildPrecisionPipeline(mlir::OpPassManager &pm, const std::string &element)
 
 // Adds the pass that divides the layers over the virtual stages: what an inference needs of it.
 void buildDivisionPipeline(mlir::OpPassManager &pm, const DivisionOptions &options);
+
+// Adds the passes that limit routes and send rows to the ranks of their experts: what an inference needs
+// of them too.
+void buildExpertPipeline(mlir::OpPassManager &pm, const ExpertOptions &options);
 
 // Adds the pass that drops elements, if any rate is above 0.
 void buildDropoutPipeline(mlir::OpPassManager &pm, const DropoutRates &rates);

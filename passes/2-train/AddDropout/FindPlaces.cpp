@@ -108,6 +108,16 @@ bool PlaceFinder::addBranch(AddOp add) {
   return false;
 }
 
+// Returns whether a softmax is that of a router: over all experts, or over those that were chosen.
+static bool isOfRouter(Operation *op) {
+  auto softmax = dyn_cast<SoftmaxOp>(op);
+  if (!softmax)
+    return false;
+  auto taken = softmax->getOperand(0).getDefiningOp<TakeAlongOp>();
+  return (taken && taken.getIds().getDefiningOp<RouteOp>()) ||
+         llvm::any_of(op->getUsers(), [](Operation *user) { return isa<RouteOp>(user); });
+}
+
 Part PlaceFinder::visitOp(Operation *op) {
   if (auto gather = dyn_cast<GatherOp>(op); gather && isParameter(gather.getTable()))
     return Part::Stream;
@@ -116,12 +126,12 @@ Part PlaceFinder::visitOp(Operation *op) {
   Part part = largest(op->getOperands());
   if (part == Part::Outside)
     return part;
-  if (isa<AttentionOp, SoftmaxOp>(op)) {
+  if (isa<AttentionOp, SoftmaxOp>(op) && !isOfRouter(op)) {
     if (records)
       places.blocks[op->getBlock()].push_back({PlaceKind::Attention, op, Value(), nullptr});
     return Part::AttentionBranch;
   }
-  return isa<MatmulOp>(op) ? std::max(part, Part::Branch) : part;
+  return isa<MatmulOp, GroupedMatmulOp>(op) ? std::max(part, Part::Branch) : part;
 }
 
 void PlaceFinder::visit(Block &block) {

@@ -165,6 +165,11 @@ void AddLoss::runOnOperation() {
   Value logits = terminator->getOperand(0);
   logits = Build(builder, logits.getLoc()).cast(logits, builder.getF32Type());
 
+  Value lost;
+  for (unsigned i = 0; i < micro.getNumResults(); ++i)
+    if (auto name = micro.getResultAttrOfType<StringAttr>(i, graph::kOutput); name && name == graph::kLostRows)
+      lost = terminator->getOperand(i);
+
   Value labels = addLabels(micro, typeOf(logits));
   Value lossSum = addSum(micro, "loss.sum", "loss");
   Value tokensSum = addSum(micro, "tokens.sum", "token count");
@@ -174,16 +179,23 @@ void AddLoss::runOnOperation() {
   Value newLoss = Build(builder, loss.loss.getLoc()).add(lossSum, loss.loss);
   Value newTokens = Build(builder, loss.tokens.getLoc()).add(tokensSum, loss.tokens);
 
-  SmallVector<Value> results = {newLoss, newTokens, logits, loss.cotangent};
+  SmallVector<Value> sums = {lossSum, tokensSum}, results = {newLoss, newTokens};
+  if (lost) {
+    sums.push_back(addSum(micro, "lost.sum", "rows without room"));
+    results.push_back(Build(builder, lost.getLoc()).add(sums.back(), lost));
+  }
+  SmallVector<Attribute> bindings;
+  for (Value sum : sums)
+    bindings.push_back(micro.getArgAttr(cast<BlockArgument>(sum).getArgNumber(), graph::kState));
+  results.append({logits, loss.cotangent});
   terminator->setOperands(results);
   micro.setFunctionType(FunctionType::get(&getContext(), micro.getArgumentTypes(),
                                           TypeRange(ValueRange(results))));
   micro.removeResAttrsAttr();
-  for (unsigned i : {0, 1})
-    micro.setResultAttr(i, graph::kState,
-                        micro.getArgAttr(micro.getNumArguments() - 2 - scaled + i, graph::kState));
-  micro.setResultAttr(2, graph::kPrimal, builder.getI64IntegerAttr(0));
-  micro.setResultAttr(3, graph::kCotangent, builder.getI64IntegerAttr(0));
+  for (auto [i, binding] : llvm::enumerate(bindings))
+    micro.setResultAttr(i, graph::kState, binding);
+  micro.setResultAttr(bindings.size(), graph::kPrimal, builder.getI64IntegerAttr(0));
+  micro.setResultAttr(bindings.size() + 1, graph::kCotangent, builder.getI64IntegerAttr(0));
 }
 
 } // namespace

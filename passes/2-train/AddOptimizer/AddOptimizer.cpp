@@ -49,9 +49,9 @@ private:
   }
 
   SmallVector<Parameter> parameters;
-  StateOp lossState, tokensState;
+  StateOp lossState, tokensState, lostState; // the last where rows may find no room at their experts
   func::FuncOp update;
-  Value lossSum, tokensSum;
+  Value lossSum, tokensSum, lostSum;
   // Tells whether the update takes place, and the output that says so; null: it always does.
   Value isFinite, skipped;
   std::map<std::string, Value> scalars;
@@ -90,12 +90,15 @@ LogicalResult AddOptimizer::collect() {
     if (!parameter.accumulator)
       return parameter.state.emitOpError("has no accumulator in @micro; differentiate first");
   }
-  if (sums.size() != 2)
+  if (sums.size() != 2 && sums.size() != 3)
     return micro.emitError("binds ") << sums.size()
                                      << " accumulators that belong to no parameter, expected two: "
-                                        "the sum of the loss and the count of tokens";
+                                        "the sum of the loss and the count of tokens, and perhaps the rows "
+                                        "without room";
   lossState = sums[0];
   tokensState = sums[1];
+  if (sums.size() == 3)
+    lostState = sums[2];
   return success();
 }
 
@@ -144,6 +147,8 @@ void AddOptimizer::makeFunction(OpBuilder &builder) {
     bind(parameter.accumulator);
   bind(lossState);
   bind(tokensState);
+  if (lostState)
+    bind(lostState);
   for (Parameter &parameter : parameters)
     if (adamw) {
       bind(parameter.m);
@@ -173,6 +178,7 @@ void AddOptimizer::makeFunction(OpBuilder &builder) {
     parameter.gradient = body->getArgument(next++);
   lossSum = body->getArgument(next++);
   tokensSum = body->getArgument(next++);
+  lostSum = lostState ? body->getArgument(next++) : BlockArgument();
   for (Parameter &parameter : parameters)
     if (adamw) {
       parameter.moment1 = body->getArgument(next++);
@@ -246,6 +252,9 @@ void AddOptimizer::buildStep(OpBuilder &builder) {
   // A step whose labels are all ignored has loss and gradient zero.
   Value tokens = MaximumOp::create(builder, counter.loc, tokensSum, one);
   Value loss = Build(builder, named("loss")).div(lossSum, tokens);
+  // Is known before any weight changes, as the loss is: both decide whether the step counts.
+  if (lostSum)
+    lostSum = MaximumOp::create(builder, named("rows without room"), lostSum, counter.constant(0, builder.getF32Type()));
   Value divisor = tokens;
   if (scaled)
     divisor = Build(builder, named("loss scale")).mul(tokens, scalars["loss_scale"]);
@@ -313,6 +322,8 @@ void AddOptimizer::returnResults(OpBuilder &builder, Value loss, Value norm) {
   give(loss, graph::kOutput, builder.getStringAttr("loss"));
   give(norm, graph::kOutput, builder.getStringAttr("grad_norm"));
   give(tokensSum, graph::kOutput, builder.getStringAttr("tokens"));
+  if (lostSum)
+    give(lostSum, graph::kOutput, builder.getStringAttr(graph::kLostRows));
   if (skipped)
     give(skipped, graph::kOutput, builder.getStringAttr("skipped"));
   func::ReturnOp::create(builder, update.getLoc(), results);

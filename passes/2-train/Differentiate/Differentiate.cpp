@@ -133,7 +133,12 @@ void Differentiate::returnAccumulators(const BlockGradients &gradients) {
     DictionaryAttr attributes = micro.getArgAttrDict(index);
     Value result = gradients.accumulated.lookup(parameter);
     if (!result) {
-      result = accumulator;
+      // Adds zero: every accumulator is written by each micro-batch, as the plan's checks expect.
+      OpBuilder builder(terminator);
+      MarkBackward mark;
+      builder.setListener(&mark);
+      Build b(builder, parameter.getLoc());
+      result = b.add(accumulator, b.constantLike(0, accumulator));
       emitWarning(parameter.getLoc(), "the loss does not depend on parameter ")
           << micro.getArgAttr(cast<BlockArgument>(parameter).getArgNumber(), graph::kState)
           << "; its gradient stays zero";

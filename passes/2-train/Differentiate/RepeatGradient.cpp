@@ -124,6 +124,11 @@ void RepeatGradient::yieldCotangents(OpBuilder &builder) {
     Value cotangent = inner.accumulated.lookup(argument);
     if (!cotangent)
       cotangent = inner.cotangents.lookup(argument);
+    if (Value accumulator = inner.accumulators.lookup(argument); accumulator && !cotangent) {
+      // Only integers depend on it, as the choice of experts does: its gradient is zero, layer by layer.
+      Build b(builder, argument.getLoc());
+      cotangent = inner.accumulated[argument] = b.add(accumulator, b.constantLike(0, accumulator));
+    }
     if (!cotangent)
       continue;
     yields.push_back(cotangent);

@@ -32,7 +32,7 @@ static Value inElement(OpBuilder &builder, Value value, Type element, const Valu
   // Sources state the type of their result themselves; the others have that of their operands.
   if (isFree && isa<CastOp>(op))
     return inElement(builder, op->getOperand(0), element, pinned);
-  bool isSource = isFree && isa<MatmulOp, ScatterAddOp, LayerNormGradScaleOp, RmsNormGradScaleOp,
+  bool isSource = isFree && isa<MatmulOp, GroupedOuterOp, ScatterAddOp, LayerNormGradScaleOp, RmsNormGradScaleOp,
                                 ReduceOp>(op);
   if (isFree && isa<AddOp, ReshapeOp, TransposeOp, PadOp, SliceOp>(op)) {
     for (OpOperand &operand : op->getOpOperands()) {
