@@ -1,8 +1,9 @@
-// Phase 3 in pipeline order. The tactic expert will run before data, in a folder of its own.
+// Phase 3 in pipeline order. Registration, headers and documentation come from here.
 include "mlir/Pass/PassBase.td"
 include "passes/3-shard/MarkRings/MarkRings.td"
 include "passes/3-shard/RepeatKvHeads/RepeatKvHeads.td"
 include "passes/3-shard/AssignStages/AssignStages.td"
+include "passes/3-shard/ShardExpert/ShardExpert.td"
 include "passes/3-shard/ShardData/ShardData.td"
 include "passes/3-shard/ShardTensor/ShardTensor.td"
 include "passes/3-shard/ShardContext/ShardContext.td"

@@ -19,6 +19,9 @@ void buildShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) {
   // axes of the data group, a sequence that is cut in norms those of tensors. An op
   // uses an axis once, so tactics seed in the order in which the more special cut wins:
   // stages, expert, data, tensor, context, sequence, state.
+  // Experts before rows: rows may be cut over the axes of experts too, but experts over no axis that has
+  // cut their product.
+  pm.addPass(createShardExpert());
   // Rows before features: what the data axes leave whole is all that the
   // tensor axes may cut, and no later tactic may undo it.
   pm.addPass(createShardData());

@@ -177,8 +177,10 @@ bool AxisPropagation::isExpressible(Operation *op, unsigned factor) const {
 }
 
 bool AxisPropagation::usesAxis(Operation *op, StringAttr which) const {
-  return llvm::any_of(earlier.find(op)->second,
-                      [&](const Axes &axes) { return llvm::is_contained(axes, which); });
+  return llvm::any_of(llvm::zip(ruleOf(op).factors, earlier.find(op)->second), [&](const auto &pair) {
+    const auto &[factor, axes] = pair;
+    return factor.kind != FactorKind::Owned && llvm::is_contained(axes, which);
+  });
 }
 
 // Returns whether the factor is in a dimension of a result that must stay whole.
@@ -306,9 +308,10 @@ ShardingAttr AxisPropagation::shardingOf(Value value) const {
 static StringRef describe(Operation *op, const graph::ShardingRule &rule, unsigned factor) {
   bool reduced = rule.factors[factor].kind == FactorKind::ReducedSum ||
                  rule.factors[factor].kind == FactorKind::ReducedMax;
+  bool isGrouped = isa<graph::GroupedMatmulOp, graph::GroupedOuterOp>(op);
   if (rule.offsetFactor == int(factor))
-    return "vocabulary cut";
-  if (isa<graph::MatmulOp>(op))
+    return isGrouped ? "experts" : "vocabulary cut";
+  if (isGrouped || isa<graph::MatmulOp>(op))
     return reduced ? "row cut" : "column cut";
   if (isa<graph::AttentionOp, graph::AttentionGradOp>(op))
     return "heads";
@@ -325,6 +328,9 @@ void AxisPropagation::setOrigin(Operation *op, unsigned factor) {
                    : options.tactic == "sequence"            ? StringRef("sequence")
                    : options.tactic == "context" && !isTaken ? StringRef("tokens")
                                                              : describe(op, ruleOf(op), factor);
+  // The axes of experts may cut rows of their products too: the first cut is what is told.
+  if (llvm::any_of(entries, [&](NamedAttribute entry) { return entry.getName() == axis; }))
+    return;
   entries.push_back(b.getNamedAttr(
       axis, b.getDictionaryAttr({b.getNamedAttr("tactic", b.getStringAttr(seeds[op].tactic)),
                                  b.getNamedAttr("rule", b.getStringAttr(rule)),

@@ -41,11 +41,12 @@ struct CheckAnnotations : impl::CheckAnnotationsBase<CheckAnnotations> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     MeshAttr mesh = getMesh(module);
+    SymbolTable symbols(module);
     for (auto state : module.getOps<graph::StateOp>()) {
       if (!mesh || state.getRole() != graph::Role::parameter || !state.getViews())
         continue;
       for (auto view : state.getViews()->getAsRange<graph::ViewAttr>()) {
-        auto source = module.lookupSymbol<graph::SourceOp>(view.getSource());
+        auto source = symbols.lookup<graph::SourceOp>(view.getSource().getAttr());
         auto annotation = source ? source->getAttrOfType<DictionaryAttr>(graph::kAnnotation)
                                  : DictionaryAttr();
         auto cuts = annotation ? annotation.getAs<DenseI64ArrayAttr>("cuts") : nullptr;

@@ -38,16 +38,28 @@ struct ShardState : impl::ShardStateBase<ShardState> {
         module.emitError("zero is ") << int(zero) << ", expected 0 to 3";
       return signalPassFailure();
     }
+    if (isInference(module))
+      return;
+    for (auto state : module.getOps<graph::StateOp>()) {
+      SmallVector<Attribute> axes = sharersOf(state, mesh);
+      if (!axes.empty() && stageOf(state) <= zero)
+        state->setAttr(kFlatAxes, ArrayAttr::get(&getContext(), axes));
+    }
+  }
+
+  // Returns the axes of data-parallel ranks that hold the same of a state: those that do not cut it, as the
+  // axes of ep cut experts.
+  static SmallVector<Attribute> sharersOf(graph::StateOp state, MeshAttr mesh) {
+    SmallVector<Axes> cuts;
+    if (auto sharding = state->getAttrOfType<ShardingAttr>(kSharding))
+      cuts = getAxes(sharding);
     SmallVector<Attribute> axes;
     for (planfile::AxisRole role : {planfile::AxisRole::Data, planfile::AxisRole::Context})
       for (StringAttr axis : mesh.getAxes(role))
-        if (mesh.getSize(axis.getValue()) > 1 && !llvm::is_contained(axes, axis))
+        if (mesh.getSize(axis.getValue()) > 1 && !llvm::is_contained(axes, axis) &&
+            llvm::none_of(cuts, [&](const Axes &dim) { return llvm::is_contained(dim, axis); }))
           axes.push_back(axis);
-    if (axes.empty() || isInference(module))
-      return;
-    for (auto state : module.getOps<graph::StateOp>())
-      if (stageOf(state) <= zero)
-        state->setAttr(kFlatAxes, ArrayAttr::get(&getContext(), axes));
+    return axes;
   }
 };
 

@@ -9,10 +9,9 @@ using namespace llmc::parallel;
 
 namespace {
 
-graph::StateOp parameterOf(BlockArgument argument, func::FuncOp func) {
+graph::StateOp parameterOf(BlockArgument argument, func::FuncOp func, const SymbolTable &symbols) {
   auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), kState);
-  auto state = name ? SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(func, name)
-                    : graph::StateOp();
+  auto state = name ? symbols.lookup<graph::StateOp>(name.getAttr()) : graph::StateOp();
   return state && state.getRole() == graph::Role::parameter && state.getViews() ? state
                                                                                 : graph::StateOp();
 }
@@ -23,9 +22,9 @@ struct ViewWish {
   std::string weight, node;
 };
 
-ViewWish wishOf(graph::StateOp state, graph::ViewAttr view, int64_t rank) {
+ViewWish wishOf(graph::StateOp state, graph::ViewAttr view, int64_t rank, const SymbolTable &symbols) {
   ViewWish wish{SmallVector<int64_t>(rank, 0), {}, {}};
-  auto source = SymbolTable::lookupNearestSymbolFrom<graph::SourceOp>(state, view.getSource());
+  auto source = symbols.lookup<graph::SourceOp>(view.getSource().getAttr());
   auto annotation = source ? source->getAttrOfType<DictionaryAttr>(graph::kAnnotation) : nullptr;
   auto cuts = annotation ? annotation.getAs<DenseI64ArrayAttr>("cuts") : nullptr;
   if (!cuts)
@@ -38,7 +37,7 @@ ViewWish wishOf(graph::StateOp state, graph::ViewAttr view, int64_t rank) {
     bool isCut = false; // set by the major dimension; the others stay whole
     for (auto [i, step] : llvm::enumerate(view.getStrides()))
       if (step >= inner && step < inner * shape[d] && cuts[d] && !isCut) {
-        wish.parts[i + state.getStacked()] = cuts[d];
+        wish.parts[i + state.getViewedDims()] = cuts[d];
         isCut = cuts[d] > 1;
       }
   }
@@ -54,14 +53,15 @@ InFlightDiagnostic WantedCut::refuse(Operation *op) const {
 
 FailureOr<SmallVector<WantedCut>> llmc::parallel::readWantedCuts(func::FuncOp func, int64_t parts) {
   SmallVector<WantedCut> wanted;
+  SymbolTable symbols(func->getParentOfType<ModuleOp>());
   for (BlockArgument argument : func.getArguments()) {
-    graph::StateOp state = parameterOf(argument, func);
+    graph::StateOp state = parameterOf(argument, func, symbols);
     if (!state)
       continue;
     int64_t rank = cast<RankedTensorType>(argument.getType()).getRank();
     SmallVector<ViewWish> wishes;
     for (auto view : state.getViews()->getAsRange<graph::ViewAttr>())
-      wishes.push_back(wishOf(state, view, rank));
+      wishes.push_back(wishOf(state, view, rank, symbols));
     for (int64_t dim = 0; dim < rank; ++dim) {
       const ViewWish *said = nullptr;
       for (const ViewWish &wish : wishes) {

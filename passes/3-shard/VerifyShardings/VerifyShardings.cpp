@@ -47,7 +47,7 @@ struct VerifyShardings : impl::VerifyShardingsBase<VerifyShardings> {
   // Checks S3.
   static LogicalResult verifyFlatAxes(ModuleOp module) {
     MeshAttr mesh = getMesh(module);
-    ArrayAttr common;
+    llvm::DenseMap<Attribute, ArrayAttr> common; // by sharding
     for (auto state : module.getOps<graph::StateOp>()) {
       auto axes = state->getAttrOfType<ArrayAttr>(kFlatAxes);
       if (!axes)
@@ -58,12 +58,19 @@ struct VerifyShardings : impl::VerifyShardingsBase<VerifyShardings> {
                (mesh.isOf(name, planfile::AxisRole::Data) ||
                 mesh.isOf(name, planfile::AxisRole::Context));
       };
-      common = common ? common : axes;
+      auto sharding = state->getAttrOfType<ShardingAttr>(kSharding);
+      ArrayAttr &others = common.try_emplace(sharding, axes).first->second;
+      auto isCut = [&](Attribute axis) {
+        return sharding && llvm::any_of(getAxes(sharding), [&](const Axes &dim) {
+                 return llvm::is_contained(dim, cast<StringAttr>(axis));
+               });
+      };
       llvm::SmallPtrSet<Attribute, 2> distinct(axes.begin(), axes.end());
-      if (axes.empty() || axes != common || distinct.size() != axes.size() ||
-          !llvm::all_of(axes, isShared))
+      if (axes.empty() || axes != others || distinct.size() != axes.size() ||
+          !llvm::all_of(axes, isShared) || llvm::any_of(axes, isCut))
         return state.emitOpError("S3: is shared out over ")
-               << axes << ", expected the axes of data-parallel ranks, each once, the same for all states";
+               << axes << ", expected the axes of data-parallel ranks that do not cut it, each once, the same for "
+               << "all states that are cut alike";
     }
     return success();
   }

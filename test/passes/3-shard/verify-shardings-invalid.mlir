@@ -29,7 +29,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=1]>} {
 // S3: tensor ranks do not share states out.
 module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=2]>} {
   graph.state @a : tensor<8xf32> accumulator {parallel.flat_axes = ["dp"]}
-  // expected-error @+1 {{S3: is shared out over ["tp"], expected the axes of data-parallel ranks, each once, the same for all states}}
+  // expected-error @+1 {{S3: is shared out over ["tp"], expected the axes of data-parallel ranks that do not cut it, each once, the same for all states that are cut alike}}
   graph.state @b : tensor<8xf32> accumulator {parallel.flat_axes = ["tp"]}
 }
 
@@ -38,6 +38,6 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=2]>} {
 // S3: nor does an axis share states out twice.
 module attributes {parallel.mesh = #parallel.mesh<["dp"=2, "pp"=1, "tp"=2]>} {
   graph.state @a : tensor<8xf32> accumulator {parallel.flat_axes = ["dp"]}
-  // expected-error @+1 {{S3: is shared out over ["dp", "dp"], expected the axes of data-parallel ranks, each once, the same for all states}}
+  // expected-error @+1 {{S3: is shared out over ["dp", "dp"], expected the axes of data-parallel ranks that do not cut it, each once, the same for all states that are cut alike}}
   graph.state @b : tensor<8xf32> accumulator {parallel.flat_axes = ["dp", "dp"]}
 }
