@@ -44,15 +44,16 @@ FlatAttr Bucket::bindingOf(Role role, bool isWhole) const {
 Location Bucket::location() const {
   MLIRContext *context = axes.getContext();
   StateOp first = tensors.front().parameter;
-  size_t count = isStacked() && first.getViews() ? first.getViews()->size() : 1;
+  size_t count = isStacked() ? cast<RankedTensorType>(first.getType()).getDimSize(0) : 1;
   SmallVector<Location> ofLayers;
   for (size_t layer = 0; layer < count; ++layer) {
     SmallVector<Location> names;
     for (const BucketTensor &tensor : tensors) {
       StateOp state = tensor.parameter;
-      if (auto views = state.getViews(); views && layer < views->size())
+      size_t views = state.getViews() ? state.getViews()->size() / count : 0; // of a layer: one for each expert
+      for (size_t view = layer * views; view < (layer + 1) * views; ++view)
         names.push_back(NameLoc::get(
-            StringAttr::get(context, cast<graph::ViewAttr>((*views)[layer]).getSource().getValue())));
+            StringAttr::get(context, cast<graph::ViewAttr>((*state.getViews())[view]).getSource().getValue())));
     }
     ofLayers.push_back(FusedLoc::get(context, names));
   }

@@ -31,13 +31,16 @@ mlir::LogicalResult flattenWeights(mlir::func::FuncOp func, const Bucket &bucket
 // that is null, to scatter them and add to the rank's part. Fails with a diagnostic on F2.
 mlir::LogicalResult flattenGradients(mlir::func::FuncOp backward, const Bucket &bucket,
                                      graph::StateOp sum);
-// Rewrites @update_K to update the flat tensors of `bucket`. Adds sums of squares that are partial
-// over the data axes to `norms`, and zeros that stand for other parameters' to `zeros`.
-void flattenUpdate(mlir::func::FuncOp update, const Bucket &bucket, graph::StateOp sum,
-                   llvm::SmallVectorImpl<mlir::Value> &norms,
+// Holds sums of squares that are partial over the axes of their bucket.
+using Norms = llvm::SmallVector<std::pair<mlir::Value, mlir::ArrayAttr>>;
+
+// Rewrites @update_K to update the flat tensors of `bucket`. Adds partial sums of squares to `norms`, and
+// zeros that stand for other parameters' to `zeros`.
+void flattenUpdate(mlir::func::FuncOp update, const Bucket &bucket, graph::StateOp sum, Norms &norms,
                    llvm::SmallVectorImpl<mlir::Value> &zeros);
-// Drops `zeros` from sums, and sums what depends on `norms` over `axes` where a sum ends.
-void sumNorms(mlir::func::FuncOp update, mlir::ArrayAttr axes, llvm::ArrayRef<mlir::Value> norms,
+// Drops `zeros` from sums, and sums what depends on `norms` over their axes where a sum ends, or meets one
+// over other axes.
+void sumNorms(mlir::func::FuncOp update, llvm::ArrayRef<std::pair<mlir::Value, mlir::ArrayAttr>> norms,
               llvm::ArrayRef<mlir::Value> zeros);
 
 } // namespace llmc::flat

@@ -61,7 +61,8 @@ LogicalResult FlattenStates::flatten(StageFunctions &functions) {
   auto buckets = collectBuckets(getOperation(), functions);
   if (failed(buckets))
     return failure();
-  SmallVector<Value> norms, zeros;
+  Norms norms;
+  SmallVector<Value> zeros;
   for (auto [number, bucket] : llvm::enumerate(*buckets)) {
     graph::StateOp sum =
         bucket.zero == 1 ? makeSum(bucket, functions.stage, number) : graph::StateOp();
@@ -77,7 +78,7 @@ LogicalResult FlattenStates::flatten(StageFunctions &functions) {
     numTensors += bucket.tensors.size();
   }
   if (!buckets->empty())
-    sumNorms(functions.update, buckets->front().axes, norms, zeros);
+    sumNorms(functions.update, norms, zeros);
   SmallVector<func::FuncOp> all = {functions.update};
   llvm::append_range(all, functions.forwards);
   llvm::append_range(all, functions.backwards);

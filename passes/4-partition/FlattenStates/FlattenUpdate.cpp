@@ -2,6 +2,7 @@
 #include "passes/4-partition/FlattenStates/Flatten.h"
 
 #include "dialects/graph/Build.h"
+#include "llvm/ADT/MapVector.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/4-partition/Origin.h"
 
@@ -19,7 +20,7 @@ namespace {
 class UpdateFlattener {
 public:
   UpdateFlattener(func::FuncOp func, const Bucket &bucket, graph::StateOp sum,
-                  SmallVectorImpl<Value> &norms, SmallVectorImpl<Value> &zeros)
+                  Norms &norms, SmallVectorImpl<Value> &zeros)
       : func(func), bucket(bucket), sum(sum), norms(norms), zeros(zeros) {}
   void run();
 
@@ -34,7 +35,8 @@ private:
   func::FuncOp func;
   const Bucket &bucket;
   graph::StateOp sum;
-  SmallVectorImpl<Value> &norms, &zeros;
+  Norms &norms;
+  SmallVectorImpl<Value> &zeros;
   SmallVector<BlockArgument, 4> args; // of the first parameter's states
   DenseMap<Value, Value> flats;       // of the first parameter's values
   Value gradient;               // the argument of whole gradients, or of a rank's part
@@ -126,7 +128,7 @@ void UpdateFlattener::cloneNorm(graph::ReduceOp op) {
   Value norm = graph::Build(builder, bucket.location())
                    .reduce(value, graph::ReduceKind::sum_squares, dims);
   op.getResult().replaceAllUsesWith(norm);
-  norms.push_back(norm);
+  norms.push_back({norm, bucket.axes});
 }
 
 void UpdateFlattener::cloneOp(Operation &op) {
@@ -212,7 +214,7 @@ void UpdateFlattener::run() {
 }
 
 void flat::flattenUpdate(func::FuncOp update, const Bucket &bucket, graph::StateOp sum,
-                         SmallVectorImpl<Value> &norms, SmallVectorImpl<Value> &zeros) {
+                         Norms &norms, SmallVectorImpl<Value> &zeros) {
   UpdateFlattener(update, bucket, sum, norms, zeros).run();
 }
 
@@ -271,23 +273,26 @@ static void sumOver(Value value, ArrayAttr axes) {
   value.replaceAllUsesExcept(sum, sum);
 }
 
-void flat::sumNorms(func::FuncOp update, ArrayAttr axes, ArrayRef<Value> norms,
-                    ArrayRef<Value> zeros) {
+void flat::sumNorms(func::FuncOp update, ArrayRef<std::pair<Value, ArrayAttr>> norms, ArrayRef<Value> zeros) {
   StringAttr stages = getMesh(update).getStageAxis();
   dropZeros(zeros, stages);
-  llvm::SetVector<Value> partial(norms.begin(), norms.end());
-  auto isPartial = [&](Value value) { return partial.contains(value); };
+  llvm::MapVector<Value, ArrayAttr> partial;
+  for (auto [value, axes] : norms)
+    partial.insert({value, axes});
   // Sums over stages end it: their members issue the same calls, whatever lies flat on each.
   auto staysPartial = [&](Operation *op) {
     auto reduce = dyn_cast<AllReduceOp>(op);
     return (isa<graph::AddOp>(op) ||
             (reduce && !llvm::is_contained(reduce.getAxes(), Attribute(stages)))) &&
-           llvm::all_of(op->getOperands(), isPartial);
+           llvm::all_of(op->getOperands(), [&](Value operand) {
+             auto at = partial.find(operand), first = partial.find(op->getOperand(0));
+             return at != partial.end() && at->second == first->second;
+           });
   };
   for (Operation &op : update.getBody().front())
     if (op.getNumOperands() && staysPartial(&op))
-      partial.insert(op.getResult(0));
-  for (Value value : partial)
+      partial.insert({op.getResult(0), partial.lookup(op.getOperand(0))});
+  for (auto [value, axes] : partial)
     if (llvm::any_of(value.getUsers(), [&](Operation *user) { return !staysPartial(user); }))
       sumOver(value, axes);
 }

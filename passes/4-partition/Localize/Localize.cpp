@@ -1,6 +1,7 @@
 #include "dialects/graph/GraphAttrs.h"
 #include "passes/4-partition/Localize/Collectives.h"
 #include "dialects/graph/Build.h"
+#include "passes/4-partition/Localize/Experts.h"
 #include "passes/4-partition/Localize/Ring.h"
 #include "passes/4-partition/Origin.h"
 #include "passes/4-partition/Passes.h"
@@ -20,7 +21,7 @@ namespace {
 // Writes the local version of a function, block by block.
 class Localizer {
 public:
-  explicit Localizer(MeshAttr mesh) : mesh(mesh) {}
+  explicit Localizer(MeshAttr mesh) : mesh(mesh), exchange(mesh) {}
 
   LogicalResult writeFunction(func::FuncOp from, func::FuncOp to);
 
@@ -42,6 +43,7 @@ private:
   // Caches the offsets of the block being written, by axes and stride.
   std::map<std::pair<const void *, int64_t>, Value> offsets;
   Block *block = nullptr;
+  RowExchange exchange; // of the block being written
 };
 } // namespace
 
@@ -129,9 +131,11 @@ LogicalResult Localizer::writeRepeat(graph::RepeatOp op, OpBuilder &builder) {
   Block *body = builder.createBlock(&local.getBody());
   auto outer = std::move(offsets);
   Block *outerBlock = block;
+  RowExchange outerExchange = std::exchange(exchange, RowExchange(mesh));
   offsets.clear();
   LogicalResult result = writeBlock(op.getBlock(), *body);
   offsets = std::move(outer);
+  exchange = std::move(outerExchange);
   block = outerBlock;
   builder.setInsertionPointAfter(local);
   return result;
@@ -166,6 +170,12 @@ LogicalResult Localizer::writeOp(Operation &op, OpBuilder &builder) {
   if (Axes ring = ringAxes(&op); !ring.empty()) {
     auto origin = makeOrigin(op.getResult(0), ring, "keys and values go around the ring of the tokens' ranks");
     map.map(op.getResults(), writeRing(builder, &op, mapped(op.getOperands()), ring.front(), mesh, origin));
+    return success();
+  }
+  if (RowExchange::isExchange(&op)) {
+    if (failed(exchange.check(&op)))
+      return failure();
+    map.map(op.getResults(), exchange.write(builder, &op, mapped(op.getOperands()), types));
     return success();
   }
   Operation *local = graph::cloneForTypes(builder, &op, mapped(op.getOperands()), types);

@@ -11,7 +11,8 @@ def Localize : Pass<"llmc-localize", "::mlir::ModuleOp"> {
       their cotangents, in float32, backward. An op whose indexed dimension is cut gets an `axis_offset`.
       Arguments and results keep `parallel.sharding`; ops lose their annotations.
     Keeps: states, which stay global.
-    Errors: L1 a cut divides its dimension.
+    Rows of experts are sorted and exchanged with their counts (Experts.h).
+    Errors: L1 a cut divides its dimension; L2 ep spans axes along which ranks have different tokens.
     Example: test/passes/4-partition/localize.mlir
   }];
   let dependentDialects = ["::llmc::parallel::ParallelDialect"];
