@@ -38,6 +38,8 @@ inline llvm::SmallVector<mlir::Value> writtenBy(mlir::Operation &op) {
     return llvm::to_vector(launch.getWrites());
   if (auto matmul = mlir::dyn_cast<plan::MatmulOp>(op))
     return {matmul.getOut()};
+  if (auto matmul = mlir::dyn_cast<plan::GroupedMatmulOp>(op))
+    return {matmul.getOut()};
   if (auto copy = mlir::dyn_cast<plan::CopyOp>(op))
     return {copy.getDst()};
   if (auto fill = mlir::dyn_cast<plan::FillOp>(op))

@@ -144,7 +144,7 @@ Source StagePair::sourceOfTop(Value value) const {
     return sourceOfArgument(arg);
   Operation *op = value.getDefiningOp();
   if (op->getNumRegions() || !isa<graph::GraphOpInterface>(op) ||
-      isa<graph::MatmulOp, graph::AttentionOp>(op))
+      isa<graph::MatmulOp, graph::GroupedMatmulOp, graph::AttentionOp>(op))
     return Source::None;
   Source source = Source::State;
   for (Value operand : op->getOperands()) {

@@ -148,12 +148,14 @@ bool StageBuckets::isUntouchedBefore(Operation *op, Value buffer) {
 plan::LaunchOp StageBuckets::castOf(plan::CollectiveOp op) {
   if (rootOf(op.getSrc()).first.getSpace() != plan::Space::scratch)
     return {};
-  plan::LaunchOp cast;
+  // Another launch that uses the bytes before makes something else of them: sums of squares are added up there.
+  SmallVector<plan::LaunchOp> launches;
   for (Operation *user : op.getSrc().getUsers())
     if (auto launch = dyn_cast<plan::LaunchOp>(user);
         launch && launch->getBlock() == op->getBlock() && launch->isBeforeInBlock(op))
-      cast = cast ? plan::LaunchOp() : launch;
-  if (!cast || cast.getWrites().size() != 1 || cast.getWrites()[0] != op.getSrc() ||
+      launches.push_back(launch);
+  plan::LaunchOp cast = launches.size() == 1 ? launches.front() : plan::LaunchOp();
+  if (!cast || !isa<graph::CastOp>(cast.getBody().front().front()) || cast.getWrites().size() != 1 || cast.getWrites()[0] != op.getSrc() ||
       cast.getReads().size() != 1 || !accumulatorOf(rootOf(cast.getReads()[0]).first) ||
       !isUntouchedBefore(cast, op.getSrc()) ||
       (op.getDst() != op.getSrc() && !isUntouchedBefore(op, op.getDst())))
@@ -414,7 +416,7 @@ void StageBuckets::emitBucket(OpBuilder &b, EventAllocator &events, Bucket &buck
   plan::CollectiveOp::create(
       b, loc, plan::CollectiveKindAttr::get(b.getContext(), plan::CollectiveKind::all_reduce),
       graph::ReduceKindAttr::get(b.getContext(), graph::ReduceKind::sum), buffer, buffer,
-      bucket.axes, DenseI64ArrayAttr(), IntegerAttr(), b.getI64IntegerAttr(kReductions), origin);
+      ValueRange(), bucket.axes, DenseI64ArrayAttr(), IntegerAttr(), b.getI64IntegerAttr(kReductions), origin);
 }
 
 LogicalResult StageBuckets::emit() {

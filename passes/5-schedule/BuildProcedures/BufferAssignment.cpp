@@ -253,8 +253,8 @@ bool BufferAssignment::fuseAccumulation(Operation *op) {
     return false;
   for (auto [acc, product] : {std::pair(add.getLhs(), add.getRhs()),
                               std::pair(add.getRhs(), add.getLhs())}) {
-    auto matmul = product.getDefiningOp<graph::MatmulOp>();
-    if (!matmul || !product.hasOneUse() || product.getType() != add.getType() ||
+    Operation *matmul = product.getDefiningOp();
+    if (!matmul || !isa<graph::MatmulOp, graph::GroupedOuterOp>(matmul) || !product.hasOneUse() || product.getType() != add.getType() ||
         !(places.lookup(acc) == home) || acc.getType() != add.getType() || requested.count(product))
       continue;
     // The accumulator must not be read between the matmul and the add.

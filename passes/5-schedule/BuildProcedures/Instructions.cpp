@@ -24,6 +24,30 @@ void StageBuilder::setLives(Operation *instruction, ArrayRef<Value> values) {
     instruction->setAttr(plan::kValueVersions, b.getDenseI64ArrayAttr(lives));
 }
 
+// Returns stride * row-major coordinate over the axes, as a base and one coefficient per mesh axis.
+SmallVector<int64_t> StageBuilder::coefficientsOf(parallel::AxisOffsetOp offset) const {
+  SmallVector<int64_t> coefs(mesh.getNames().size() + 1, 0);
+  int64_t stride = offset.getStride();
+  for (Attribute axis : llvm::reverse(offset.getAxes().getValue())) {
+    StringRef name = cast<StringAttr>(axis).getValue();
+    coefs[mesh.getIndex(name) + 1] = stride;
+    stride *= mesh.getSize(name);
+  }
+  return coefs;
+}
+
+void StageBuilder::buildGroupedMatmul(Operation &op) {
+  Value x = op.getOperand(0), y = op.getOperand(1), routes = op.getOperand(2), out = op.getResult(0);
+  auto offset = op.getNumOperands() > 3 ? op.getOperand(3).getDefiningOp<parallel::AxisOffsetOp>()
+                                        : parallel::AxisOffsetOp();
+  auto product = plan::GroupedMatmulOp::create(
+      b, op.getLoc(), bufferOf(x), bufferOf(y), bufferOf(routes), bufferOf(out),
+      op.getAttrOfType<UnitAttr>("transposed"), places->accumulates(&op) ? b.getUnitAttr() : UnitAttr(),
+      offset ? b.getDenseI64ArrayAttr(coefficientsOf(offset)) : DenseI64ArrayAttr(), StringAttr(), StringAttr(),
+      b.getI64IntegerAttr(kCompute), getOrigin(&op));
+  setLives(product, {x, y, routes, out});
+}
+
 // Builds a launch: its body is that of the group, or the op alone, with the operands as arguments.
 // Splat constants are cloned into the body.
 LogicalResult StageBuilder::buildLaunch(Operation &op) {
@@ -39,15 +63,7 @@ LogicalResult StageBuilder::buildLaunch(Operation &op) {
         constant && constant.getValue().isSplat() && isElementwise(op)) {
       inlined[operand] = def;
     } else if (auto offset = dyn_cast_or_null<parallel::AxisOffsetOp>(def)) {
-      // Computes stride * row-major coordinate over the axes, as one coefficient per mesh axis.
-      SmallVector<int64_t> coefs(mesh.getNames().size() + 1, 0);
-      int64_t stride = offset.getStride();
-      for (Attribute axis : llvm::reverse(offset.getAxes().getValue())) {
-        StringRef name = cast<StringAttr>(axis).getValue();
-        coefs[mesh.getIndex(name) + 1] = stride;
-        stride *= mesh.getSize(name);
-      }
-      scalars.push_back(b.getDenseI64ArrayAttr(coefs));
+      scalars.push_back(b.getDenseI64ArrayAttr(coefficientsOf(offset)));
       offsets.push_back(operand);
     } else {
       tensors.push_back(operand);
@@ -100,12 +116,17 @@ void StageBuilder::buildCollective(Operation &op, plan::CollectiveKind kind,
   IntegerAttr slices;
   if (isa<parallel::AllGatherOp, parallel::ReduceScatterOp>(op) && slicesOf(&op) > 1)
     slices = b.getI64IntegerAttr(slicesOf(&op));
+  SmallVector<Value> counts, values{op.getOperand(0), op.getResult(0)};
+  for (Value count : op.getOperands().drop_front()) {
+    counts.push_back(bufferOf(count));
+    values.push_back(count);
+  }
   auto collective = plan::CollectiveOp::create(
       b, op.getLoc(), plan::CollectiveKindAttr::get(b.getContext(), kind),
       graph::ReduceKindAttr::get(b.getContext(), reduce), bufferOf(op.getOperand(0)),
-      bufferOf(op.getResult(0)), op.getAttrOfType<ArrayAttr>("axes"), members, slices,
+      bufferOf(op.getResult(0)), counts, op.getAttrOfType<ArrayAttr>("axes"), members, slices,
       b.getI64IntegerAttr(kCompute), getOrigin(&op));
-  setLives(collective, {op.getOperand(0), op.getResult(0)});
+  setLives(collective, values);
 }
 
 // Returns the shifts that travel in one message with `op`: of those that stand side by side the ones
@@ -189,6 +210,14 @@ LogicalResult StageBuilder::buildOp(Operation &op) {
         places->accumulates(&op) ? b.getUnitAttr() : UnitAttr(), StringAttr(), StringAttr(),
         b.getI64IntegerAttr(kCompute), getOrigin(&op));
     setLives(product, {matmul.getLhs(), matmul.getRhs(), matmul.getResult()});
+    return success();
+  }
+  if (isa<graph::GroupedMatmulOp, graph::GroupedOuterOp>(op)) {
+    buildGroupedMatmul(op);
+    return success();
+  }
+  if (isa<parallel::ExchangeRowsOp>(op)) {
+    buildCollective(op, plan::CollectiveKind::exchange_rows, graph::ReduceKind::sum);
     return success();
   }
   if (auto reduce = dyn_cast<parallel::AllReduceOp>(op)) {

@@ -88,6 +88,8 @@ private:
   mlir::LogicalResult buildOp(mlir::Operation &op);
   mlir::LogicalResult buildLaunch(mlir::Operation &op);
   void buildCollective(mlir::Operation &op, plan::CollectiveKind kind, graph::ReduceKind reduce);
+  void buildGroupedMatmul(mlir::Operation &op);
+  llvm::SmallVector<int64_t> coefficientsOf(parallel::AxisOffsetOp offset) const;
 
   // Builds exchanges for the values that cross stages (Messages.cpp).
   void allocateEvents();

@@ -122,7 +122,7 @@ static bool isAccumulation(Operation *op) {
   if (!user->hasTrait<OpTrait::IsTerminator>())
     return false;
   for (auto [acc, product] : {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())})
-    if (product.getDefiningOp<MatmulOp>() && product.hasOneUse() && isa<BlockArgument>(acc) &&
+    if (isa_and_nonnull<MatmulOp, GroupedOuterOp>(product.getDefiningOp()) && product.hasOneUse() && isa<BlockArgument>(acc) &&
         acc.getType() == product.getType())
       return true;
   return false;

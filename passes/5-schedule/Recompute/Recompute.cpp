@@ -25,7 +25,7 @@ bool isCollective(Operation *op) {
 bool isCheap(Operation *op, const llvm::DenseSet<Value> &fixed) {
   if (op->getNumRegions() || isCollective(op) || isa<graph::AttentionOp>(op))
     return false;
-  return !isa<graph::MatmulOp>(op) ||
+  return !isa<graph::MatmulOp, graph::GroupedMatmulOp>(op) ||
          llvm::none_of(op->getOperands(), [&](Value v) { return fixed.contains(v); });
 }
 

@@ -55,6 +55,8 @@ private:
   std::map<int64_t, int64_t> ranges;
 };
 
+constexpr StringLiteral kAccumulate = "accumulate";
+
 // Says how many bytes each fill more has to save: a launch takes as long as writing about as many.
 constexpr int64_t kBytesOfLaunch = 64 << 10;
 
@@ -92,32 +94,36 @@ struct WriteFirst : impl::WriteFirstBase<WriteFirst> {
       runOnFill(fill, accesses);
   }
 
+  // Returns whether the op is a product that is added to what is in `root`, and reads no more of it.
+  static bool accumulatesAlone(Operation *op, plan::BufferOp root) {
+    return isa<plan::MatmulOp, plan::GroupedMatmulOp>(op) && op->hasAttr(kAccumulate) &&
+           llvm::none_of(op->getOperands().drop_back(),
+                         [&](Value operand) { return rootOf(operand).first == root; });
+  }
+
   void runOnFill(plan::FillOp fill, llvm::DenseMap<Operation *, SmallVector<Access>> &accesses) {
     auto [root, low] = rootOf(fill.getDst());
     int64_t high = low + bytesOf(fill.getDst());
     // Tracks the bytes that no instruction has touched so far, and those that have to be zeroed.
     ByteRanges untouched(low, high), needed(low, high);
-    SmallVector<plan::MatmulOp> products;
+    SmallVector<Operation *> products;
     bool after = false;
     for (const Access &access : accesses[root]) {
       if (access.op == fill || !after) {
         after |= access.op == fill;
         continue;
       }
-      auto product = dyn_cast<plan::MatmulOp>(access.op);
-      if (product && product.getAccumulate() && access.once &&
-          rootOf(product.getLhs()).first != root && rootOf(product.getRhs()).first != root &&
-          untouched.covers(access.low, access.high)) {
+      if (accumulatesAlone(access.op, root) && access.once && untouched.covers(access.low, access.high)) {
         needed.remove(access.low, access.high);
-        products.push_back(product);
+        products.push_back(access.op);
       }
       untouched.remove(access.low, access.high);
     }
     int64_t saved = high - low - needed.bytes();
     if (products.empty() || saved < kBytesOfLaunch * (int64_t(needed.size()) - 1))
       return;
-    for (plan::MatmulOp product : products)
-      product.setAccumulate(false);
+    for (Operation *product : products)
+      product->removeAttr(kAccumulate);
     numFills += needed.size() == 0;
     numProducts += products.size();
     for (auto [begin, end] : needed)
