@@ -179,6 +179,8 @@ FailureOr<bool> PlanInterpreter::executeAlone(Rank &rank, Operation &op, int64_t
     return failed(feed(rank, feedOp, microBatch)) ? FailureOr<bool>() : true;
   if (auto product = dyn_cast<plan::MatmulOp>(op))
     matmul(rank, product);
+  else if (auto grouped = dyn_cast<plan::GroupedMatmulOp>(op))
+    groupedMatmul(rank, grouped);
   else if (auto copy = dyn_cast<plan::CopyOp>(op))
     write(rank, copy.getDst(), read(rank, copy.getSrc()));
   else if (auto fill = dyn_cast<plan::FillOp>(op))

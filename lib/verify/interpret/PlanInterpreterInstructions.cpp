@@ -117,6 +117,43 @@ void PlanInterpreter::matmul(Rank &rank, plan::MatmulOp op) {
   write(rank, op.getOut(), product);
 }
 
+// Evaluates a product of routed rows by the op of graph that it is.
+void PlanInterpreter::groupedMatmul(Rank &rank, plan::GroupedMatmulOp op) {
+  auto &block = products[op];
+  std::optional<ArrayRef<int64_t>> terms = op.getOffset();
+  if (!block) {
+    block = std::make_unique<Block>();
+    auto argument = [&](RankedTensorType type) { return block->addArgument(type, op.getLoc()); };
+    Value a = argument(tensorOf(op.getLhs())), b = argument(tensorOf(op.getRhs()));
+    Value routes = argument(tensorOf(op.getRoutes()));
+    OpBuilder builder(op.getContext());
+    Value offset = terms ? argument(RankedTensorType::get({}, builder.getI64Type())) : Value();
+    builder.setInsertionPointToEnd(block.get());
+    if (op.isOuter())
+      graph::GroupedOuterOp::create(builder, op.getLoc(), tensorOf(op.getOut()), a, b, routes, offset);
+    else
+      graph::GroupedMatmulOp::create(builder, op.getLoc(), tensorOf(op.getOut()), a, b, routes, offset,
+                                     op.getTransposedAttr());
+  }
+  std::vector<Tensor> operands = {read(rank, op.getLhs()), read(rank, op.getRhs()), read(rank, op.getRoutes())};
+  if (terms) {
+    Tensor &offset = operands.emplace_back(std::vector<int64_t>{});
+    offset.data[0] = terms->front();
+    for (auto [coefficient, coordinate] : llvm::zip(terms->drop_front(), rank.coordinate))
+      offset.data[0] += coefficient * coordinate;
+  }
+  SmallVector<const Tensor *> inputs;
+  for (const Tensor &operand : operands)
+    inputs.push_back(&operand);
+  Tensor product = graph::evaluateOp(cast<graph::GraphOpInterface>(block->front()), inputs)[0];
+  if (op.getAccumulate()) {
+    Tensor before = read(rank, op.getOut());
+    for (int64_t i = 0; i < product.size(); ++i)
+      product.data[i] += before.data[i];
+  }
+  write(rank, op.getOut(), product);
+}
+
 // Returns the input binding of the buffer that a feed writes, through the views of it; null if it
 // has none.
 static plan::InputBindingAttr bindingOf(plan::FeedOp op) {
@@ -242,8 +279,28 @@ std::vector<int64_t> groupOf(parallel::MeshAttr mesh, const Rank &rank, plan::Co
   return group;
 }
 
+// Exchanges rows by the op of parallel that does: each member has rows, and the counts that it sends and gets.
+static FailureOr<Tensor> exchangeRows(plan::CollectiveOp op, const std::vector<const Tensor *> &operands,
+                                      size_t index) {
+  auto members = static_cast<int64_t>(operands.size()) / 3;
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (i % 3 != 0 && operands[i]->size() != members)
+      return op.emitOpError("group of ") << members << " does not fit its counts of rows";
+  Block block;
+  SmallVector<Value> arguments = {block.addArgument(tensorOf(op.getSrc()), op.getLoc())};
+  for (Value counts : op.getCounts())
+    arguments.push_back(block.addArgument(tensorOf(counts), op.getLoc()));
+  OpBuilder builder(op.getContext());
+  builder.setInsertionPointToEnd(&block);
+  auto exchange = parallel::ExchangeRowsOp::create(builder, op.getLoc(), tensorOf(op.getDst()), arguments[0],
+                                                   arguments[1], arguments[2], op.getAxes());
+  return exchange.evaluateMember(operands, static_cast<int64_t>(index));
+}
+
 FailureOr<Tensor> combine(plan::CollectiveOp op, const std::vector<const Tensor *> &parts,
                           size_t index, const std::vector<int64_t> &shape) {
+  if (op.getKind() == plan::CollectiveKind::exchange_rows)
+    return exchangeRows(op, parts, index);
   auto members = static_cast<int64_t>(parts.size());
   for (const Tensor *part : parts)
     if (part->size() != parts.front()->size())
@@ -284,6 +341,8 @@ FailureOr<Tensor> combine(plan::CollectiveOp op, const std::vector<const Tensor 
       std::copy_n(parts[k]->data.begin() + index * part, part, result.data.begin() + k * part);
     break;
   }
+  case plan::CollectiveKind::exchange_rows: // has returned above
+    break;
   case plan::CollectiveKind::all_gather:
     for (int64_t i = 0, size = parts[0]->size() / slices; i < slices; ++i)
       for (int64_t k = 0; k < members; ++k)
@@ -291,6 +350,13 @@ FailureOr<Tensor> combine(plan::CollectiveOp op, const std::vector<const Tensor 
     break;
   }
   return result;
+}
+
+std::vector<Tensor> PlanInterpreter::operandsOf(const Rank &rank, plan::CollectiveOp op) const {
+  std::vector<Tensor> operands = {read(rank, op.getSrc())};
+  for (Value counts : op.getCounts())
+    operands.push_back(read(rank, counts));
+  return operands;
 }
 
 FailureOr<bool> PlanInterpreter::collective(Rank &rank, plan::CollectiveOp op) {
@@ -302,13 +368,14 @@ FailureOr<bool> PlanInterpreter::collective(Rank &rank, plan::CollectiveOp op) {
   if (!rank.posted) {
     if (meeting.parts.count(rank.id) || meeting.results.count(rank.id))
       return false;
-    meeting.parts[rank.id] = read(rank, op.getSrc());
+    meeting.parts[rank.id] = operandsOf(rank, op);
     rank.posted = true;
   }
   if (meeting.parts.size() == group.size()) {
     std::vector<const Tensor *> parts;
     for (int64_t member : group)
-      parts.push_back(&meeting.parts[member]);
+      for (const Tensor &part : meeting.parts[member])
+        parts.push_back(&part);
     std::vector<int64_t> shape = tensorOf(op.getDst()).getShape().vec();
     for (size_t i = 0; i < group.size(); ++i) {
       FailureOr<Tensor> result = combine(op, parts, i, shape);

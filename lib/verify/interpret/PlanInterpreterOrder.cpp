@@ -96,7 +96,7 @@ LogicalResult PlanInterpreter::collectTogether(Rank &rank, plan::CollectiveOp op
       return success();
     if (failed(takeSlots(member, *other, queue.front().entry)))
       return failure();
-    parts.push_back(read(member, other.getSrc()));
+    llvm::append_range(parts, operandsOf(member, other));
   }
   std::vector<const Tensor *> pointers;
   for (const Tensor &part : parts)

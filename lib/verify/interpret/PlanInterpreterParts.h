@@ -77,7 +77,7 @@ struct Rank {
 // Represents a pending collective of a group on one stream.
 struct PendingCollective {
   std::vector<int64_t> group;
-  std::map<int64_t, Tensor> parts;   // operands by rank
+  std::map<int64_t, std::vector<Tensor>> parts; // operands by rank
   std::map<int64_t, Tensor> results; // results by rank that it has not fetched yet
 };
 
@@ -104,6 +104,8 @@ private:
   LogicalResult checkInPlace(const Rank &rank, plan::LaunchOp op) const;
   LogicalResult launch(Rank &rank, plan::LaunchOp op);
   void matmul(Rank &rank, plan::MatmulOp op);
+  void groupedMatmul(Rank &rank, plan::GroupedMatmulOp op);
+  std::vector<Tensor> operandsOf(const Rank &rank, plan::CollectiveOp op) const;
   FailureOr<bool> collective(Rank &rank, plan::CollectiveOp op);
   FailureOr<int64_t> peer(const Rank &rank, Operation &op, StringRef axis, int64_t delta,
                           bool wrap);
@@ -148,13 +150,14 @@ private:
   std::map<std::tuple<std::vector<int64_t>, int64_t>, PendingCollective>
       meetings; // by group and stream
   std::map<std::tuple<int64_t, int64_t, int64_t>, std::deque<std::vector<Tensor>>> messages;
-  llvm::DenseMap<Operation *, std::unique_ptr<Block>> products; // one graph.matmul each
+  llvm::DenseMap<Operation *, std::unique_ptr<Block>> products; // one product of graph each
 };
 
 mlir::RankedTensorType tensorOf(Value buffer);
 // Returns the ranks of a collective's group, in group order; empty if an axis is not in the mesh.
 std::vector<int64_t> groupOf(parallel::MeshAttr mesh, const Rank &rank, plan::CollectiveOp op);
-// Returns the result for member `index` of a group. Emits an error if the operands do not fit it.
+// Returns the result for member `index` of a group, given all operands of each member in group order.
+// Emits an error if they do not fit it.
 FailureOr<Tensor> combine(plan::CollectiveOp op, const std::vector<const Tensor *> &parts,
                           size_t index, const std::vector<int64_t> &shape);
 

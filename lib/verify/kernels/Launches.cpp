@@ -84,7 +84,7 @@ public:
 private:
   void addStage(plan::StageOp op, const planfile::StageT &stage);
   void addLaunch(plan::LaunchOp op, const planfile::LaunchT &launch);
-  void addProduct(plan::MatmulOp op, const planfile::MatmulT &matmul);
+  void addProduct(Operation *op, const planfile::MatmulT &matmul);
 
   ModuleOp module;
   const planfile::ProgramT &program;
@@ -119,7 +119,7 @@ void Lister::addLaunch(plan::LaunchOp op, const planfile::LaunchT &launch) {
                                sizesOf(op.getWrites().getTypes()) + sourceOf(op)});
 }
 
-void Lister::addProduct(plan::MatmulOp op, const planfile::MatmulT &m) {
+void Lister::addProduct(Operation *op, const planfile::MatmulT &m) {
   std::string key;
   llvm::raw_string_ostream out(key);
   out << int(m.a_type) << ' ' << int(m.b_type) << ' ' << int(m.c_type) << ' ' << m.batch << ' '
@@ -128,11 +128,13 @@ void Lister::addProduct(plan::MatmulOp op, const planfile::MatmulT &m) {
     llvm::interleave(*strides, out << '\n', " ");
   for (const auto *buffer : {&m.a, &m.b, &m.c})
     out << '\n' << (*buffer)->offset % 64;
+  if (m.routing)
+    out << '\n' << int(m.routing->form) << ' ' << m.routing->a_share << ' ' << m.routing->b_share;
   if (!seen.insert(key).second)
     return;
   work.products.push_back(
-      {&m, support::text(m.accumulate ? "added product of " : "product of ", m.batch, "x", m.m, "x",
-                         m.k, " and ", m.k, "x", m.n, sourceOf(op))});
+      {&m, support::text(m.accumulate ? "added " : "", m.routing ? "grouped " : "", "product of ",
+                         m.batch, "x", m.m, "x", m.k, " and ", m.k, "x", m.n, sourceOf(op))});
 }
 
 void Lister::addStage(plan::StageOp op, const planfile::StageT &stage) {
@@ -152,6 +154,8 @@ void Lister::addStage(plan::StageOp op, const planfile::StageT &stage) {
       if (!matmul) {
         if (auto launch = dyn_cast<plan::LaunchOp>(instruction))
           addLaunch(launch, *instructions[next]->body.AsLaunch());
+        if (isa<plan::GroupedMatmulOp>(instruction))
+          addProduct(&instruction, *instructions[next]->body.AsMatmul());
         ++next;
         continue;
       }

@@ -21,7 +21,7 @@ struct DistinctLaunch {
   std::string name; // kernel, sizes, and source op of the first such launch
 };
 
-// Represents all matrix products of equal sizes, strides and alignment.
+// Represents all matrix products of equal sizes, strides, alignment and form of routing.
 struct DistinctProduct {
   const planfile::MatmulT *matmul;
   std::string name;

@@ -62,6 +62,12 @@ private:
     rule.low = std::max<int64_t>(0, first - around);
     rule.high = first + rows + around;
   }
+  // Draws numbers of `count` experts, ranks or rows, and some that are none.
+  void number(int64_t count) {
+    rule.kind = Kind::Index;
+    rule.low = -1, rule.high = count + 1;
+  }
+  void route(Operation *op, unsigned operand);
   void fixed(double value) {
     rule.kind = Kind::Fixed;
     rule.value = value;
@@ -102,6 +108,21 @@ void UseReader::optimizer(unsigned operand) {
     rule.kind = Kind::Positive;
   else if (operand >= 4)
     fixed(values[operand - 4]);
+}
+
+// Reads a use by an op that works on routes, or moves rows by them.
+void UseReader::route(Operation *op, unsigned operand) {
+  auto sizeOf = [](Value value) { return graph::typeOf(value).getNumElements(); };
+  if (auto limit = dyn_cast<graph::LimitRoutesOp>(op))
+    number(limit.getExperts());
+  else if (auto sort = dyn_cast<graph::SortRoutesOp>(op))
+    number(sort.getExperts());
+  else if (auto count = dyn_cast<graph::CountSourcesOp>(op))
+    number(sizeOf(count.getCounts()));
+  else if (isa<graph::PackRowsOp, graph::UnpackRowsOp>(op) && operand == 1)
+    number(sizeOf(op->getOperand(1)));
+  else if (auto arrive = dyn_cast<graph::ArrivedRoutesOp>(op); arrive && operand == 1) // of as many as have room
+    number(2 * sizeOf(arrive.getSorted()) / std::max<int64_t>(1, sizeOf(arrive.getCounts())));
 }
 
 void UseReader::readUse(OpOperand &use) {
@@ -148,9 +169,10 @@ void UseReader::readUse(OpOperand &use) {
       rule.kind = Kind::MaskedNumber;
   } else if (handsOn(op) || isa<graph::AddOp>(op) || (isa<graph::SelectOp>(op) && operand > 0)) {
     read(op->getResult(0));
-  } else if (isa<graph::MulOp>(op) &&
-             op->getOperand(1 - operand).getDefiningOp<graph::ConstantOp>()) {
+  } else if (isa<graph::MulOp>(op) && op->getOperand(1 - operand).getDefiningOp<graph::ConstantOp>()) {
     read(op->getResult(0));
+  } else {
+    route(op, operand);
   }
 }
 

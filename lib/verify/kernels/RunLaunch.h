@@ -7,6 +7,7 @@
 #include "lib/verify/kernels/OperandMemory.h"
 #include "lib/verify/kernels/Operands.h"
 #include "lib/verify/kernels/Sample.h"
+#include "runtime/compute/GroupedProduct.h"
 #include "runtime/compute/Kernels.h"
 #include "runtime/compute/MatmulLibrary.h"
 
@@ -61,7 +62,8 @@ private:
   bool thinned = false; // floats that the sample does not read are 0
 };
 
-// Represents one product, run by the library and by the fallback kernel.
+// Represents one product, run by the library and by the fallback kernel; one of routed rows with drawn
+// routes.
 class ProductCase {
 public:
   // Requests from the library what run() needs; must precede Library::finish().
@@ -77,8 +79,13 @@ private:
   void compare(const Values &values, llvm::ArrayRef<int64_t> rows, std::string_view by,
                CaseResult &finding) const;
 
+  // Runs a product of routed rows (RunGrouped.cpp).
+  CaseResult runGrouped(const CaseContext &setting, ScratchMapping &arena, NumberRegime regime,
+                        unsigned thread, uint64_t stream) const;
+
   const DistinctProduct *product;
   planfile::MatmulT few; // the product with fewer rows, for the library
+  std::unique_ptr<runtime::GroupedProduct> grouped, groupedByKernel; // null: rows are not routed
   std::vector<runtime::MatmulPart> parts;
 };
 

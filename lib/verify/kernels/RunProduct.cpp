@@ -1,7 +1,7 @@
 // Runs products of the plan: by the library with fewer rows, by the plan's own kernel on some
 // rows.
-#include "lib/support/ElementType.h"
 #include "lib/support/Error.h"
+#include "lib/verify/kernels/ProductNumbers.h"
 #include "lib/verify/kernels/RunLaunch.h"
 
 #include <algorithm>
@@ -40,7 +40,10 @@ static MatmulT withFewerRows(const MatmulT &matmul) {
 
 ProductCase::ProductCase(const DistinctProduct &product, runtime::MatmulLibrary *library)
     : product(&product), few(withFewerRows(*product.matmul)) {
-  if (library)
+  if (product.matmul->routing) {
+    grouped = std::make_unique<runtime::GroupedProduct>(*product.matmul, library);
+    groupedByKernel = std::make_unique<runtime::GroupedProduct>(*product.matmul, nullptr);
+  } else if (library)
     parts = runtime::splitMatmul(*library, few, kThreads);
 }
 
@@ -60,49 +63,6 @@ struct ProductCase::Values {
   }
 };
 
-static void write(const std::vector<float> &numbers, DType type, std::byte *to) {
-  auto *floats = reinterpret_cast<float *>(to);
-  auto *bits = reinterpret_cast<uint16_t *>(to);
-  for (size_t i = 0; i < numbers.size(); ++i)
-    if (type == DType::F32)
-      floats[i] = numbers[i];
-    else
-      bits[i] = type == DType::BF16 ? support::floatToBfloat(numbers[i])
-                                    : support::floatToHalf(numbers[i]);
-}
-
-static double read(const std::byte *from, DType type, int64_t i) {
-  if (type == DType::F32)
-    return reinterpret_cast<const float *>(from)[i];
-  uint16_t bits = reinterpret_cast<const uint16_t *>(from)[i];
-  return type == DType::BF16 ? support::bfloatToFloat(bits) : support::halfToFloat(bits);
-}
-
-// Selects a few columns: the ends, and where vectors and blocks of the library end.
-static std::vector<int64_t> columnsOf(int64_t n) {
-  std::set<int64_t> columns{0, n - 1};
-  for (int64_t j : {int64_t(7), int64_t(8), int64_t(63), int64_t(64), n / 3, n / 2, n * 5 / 7,
-                    n - 8, n - 9, n / 16 * 16, n / 16 * 16 - 1})
-    if (j >= 0 && j < n)
-      columns.insert(j);
-  return {columns.begin(), columns.end()};
-}
-
-// Returns the exact sum and its error bound, as Bounded has them; `before` is what the product is
-// added to. Roundings of equal terms are equal, so that they do not cancel.
-static Bounded exact(const float *a, int64_t aStep, const float *b, int64_t bStep, int64_t k,
-                     double before, bool areEqual) {
-  double sum = before, magnitude = 0;
-  for (int64_t i = 0; i < k; ++i) {
-    double x = double(a[i * aStep]) * double(b[i * bStep]);
-    sum += x;
-    magnitude += std::fabs(x);
-  }
-  double error = (1 + (areEqual ? double(k) : std::sqrt(double(k)))) * magnitude +
-                 std::fabs(before) + std::fabs(sum);
-  return Bounded::rounded(sum, error, false, 0);
-}
-
 void ProductCase::compare(const Values &values, llvm::ArrayRef<int64_t> rows, std::string_view by,
                           CaseResult &finding) const {
   const MatmulT &m = values.m;
@@ -111,10 +71,10 @@ void ProductCase::compare(const Values &values, llvm::ArrayRef<int64_t> rows, st
     for (int64_t j : columnsOf(m.n)) {
       int64_t batch = row / m.m, i = row % m.m, c = values.place(m.c_strides, batch, i, j);
       Bounded right =
-          exact(values.a.data() + values.place(m.a_strides, batch, i, 0), m.a_strides[2],
+          exactSum(values.a.data() + values.place(m.a_strides, batch, i, 0), m.a_strides[2],
                 values.b.data() + values.place(m.b_strides, batch, 0, j), m.b_strides[1], m.k,
                 values.before.empty() ? 0 : double(values.before[c]), values.areEqual);
-      double got = read(values.c, m.c_type, c);
+      double got = readNumber(values.c, m.c_type, c);
       double ratio = errorRatio(got, right, double(FLT_MIN), stored);
       finding.judged |= ratio >= 0;
       if (ratio <= finding.ratio)
@@ -128,6 +88,8 @@ void ProductCase::compare(const Values &values, llvm::ArrayRef<int64_t> rows, st
 
 CaseResult ProductCase::run(const CaseContext &setting, ScratchMapping &arena, NumberRegime regime,
                             unsigned thread, uint64_t stream) const {
+  if (grouped)
+    return runGrouped(setting, arena, regime, thread, stream);
   const MatmulT &m = *product->matmul;
   const std::array types{m.a_type, m.b_type, m.c_type};
   const std::array buffersOf{m.a.get(), m.b.get(), m.c.get()};
@@ -142,12 +104,12 @@ CaseResult ProductCase::run(const CaseContext &setting, ScratchMapping &arena, N
   auto draw = [&](int i) {
     std::vector<float> numbers(extents[i].size / sizes[i]);
     setting.noise.drawFloats(int64_t(numbers.size()), regime, 1e4, stream * 64 + i, numbers.data());
-    write(numbers, types[i], memory[i]);
+    writeNumbers(numbers, types[i], memory[i]);
   };
   auto numbersOf = [&](int i) {
     std::vector<float> numbers(extents[i].size / sizes[i]);
     for (size_t at = 0; at < numbers.size(); ++at)
-      numbers[at] = static_cast<float>(read(memory[i], types[i], int64_t(at)));
+      numbers[at] = static_cast<float>(readNumber(memory[i], types[i], int64_t(at)));
     return numbers;
   };
   CaseResult finding;

@@ -75,6 +75,8 @@ std::vector<std::unique_ptr<InstructionT>> localPart(const InstructionT &inst) {
   std::vector<std::unique_ptr<InstructionT>> made;
   if (collective.kind == CollectiveKind::ReduceScatter)
     src.size = dst.size; // the first shard
+  if (collective.kind == CollectiveKind::ExchangeRows)
+    src.size = dst.size = std::min(src.size, dst.size); // as many rows as both have
   uint64_t end = dst.offset + dst.size;
   for (dst.size = src.size; dst.offset + src.size <= end; dst.offset += src.size)
     made.push_back(makeCopy(inst, src, dst));
@@ -289,6 +291,10 @@ std::vector<BufferRefT *> buffersOf(InstructionT &inst) {
   else if (RecvT *recv = body.AsRecv())
     for (auto &part : recv->parts)
       add({part.get()});
+  if (MatmulT *matmul = body.AsMatmul(); matmul && matmul->routing)
+    add({matmul->routing->routes.get()});
+  if (CollectiveT *collective = body.AsCollective(); collective && collective->rows)
+    add({collective->rows->sent.get(), collective->rows->received.get()});
   return buffers;
 }
 

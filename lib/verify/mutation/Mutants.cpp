@@ -299,9 +299,10 @@ private:
         written.push_back((static_cast<unsigned>(operand->access) & 2) != 0);
       return written;
     }
-    case Body::Matmul:
-      return {false, false, true};
-    case Body::Collective:
+    case Body::Matmul: // then routes
+      return {false, false, true, false};
+    case Body::Collective: // then counts of rows
+      return {false, true, false, false};
     case Body::Copy:
       return {false, true};
     case Body::Recv:

@@ -242,8 +242,12 @@ private:
     if (const SendT *send = body.AsSend())
       for (const auto &part : send->parts)
         taken[n].push_back(read(n, *part));
-    else if (const CollectiveT *collective = body.AsCollective())
+    else if (const CollectiveT *collective = body.AsCollective()) {
       taken[n].push_back(read(n, *collective->src));
+      if (collective->rows)
+        for (const auto *counts : {&collective->rows->sent, &collective->rows->received})
+          taken[n].push_back(read(n, **counts));
+    }
   }
 
   void end(uint32_t n) {
@@ -311,6 +315,13 @@ private:
     symbol = mix(symbol, hashOf(read(n, *matmul.b)));
     if (matmul.accumulate)
       symbol = mix(symbol, hashOf(read(n, *matmul.c)));
+    if (const RoutingT *routing = matmul.routing.get()) {
+      std::vector<uint32_t> coordinate = coordinateOf(*program.mesh, graph.executions()[n].rank);
+      symbol = mix(symbol, static_cast<uint64_t>(routing->form));
+      for (int64_t value : {routing->a_share, routing->b_share, evaluate(*routing->first, coordinate)})
+        symbol = mix(symbol, static_cast<uint64_t>(value));
+      symbol = mix(symbol, hashOf(read(n, *routing->routes)));
+    }
     write(n, *matmul.c, {{symbol, 0, matmul.c->size}});
   }
 
@@ -324,6 +335,16 @@ private:
     for (uint32_t m : members)
       symbol = mix(symbol, hashOf(cut(taken[m][0], begin, size)));
     return {{symbol, 0, size}};
+  }
+
+  // Returns what a member gets of the rows of all: which they are depends on all counts.
+  Pieces exchanged(uint32_t n, const std::vector<uint32_t> &members, uint64_t index,
+                   const CollectiveT &collective) const {
+    Symbol symbol = mix(mix(7, index), collective.rows->row);
+    for (uint32_t m : members)
+      for (size_t part : {0, 1})
+        symbol = mix(symbol, hashOf(taken[m][part]));
+    return {{mix(symbol, hashOf(taken[n][2])), 0, collective.dst->size}};
   }
 
   Pieces received(uint32_t n, const CollectiveT &collective) {
@@ -358,6 +379,8 @@ private:
       for (uint32_t m : members)
         add(cut(taken[m][0], index * bytes, bytes));
       return result;
+    case CollectiveKind::ExchangeRows:
+      return exchanged(n, members, index, collective);
     }
     return result;
   }

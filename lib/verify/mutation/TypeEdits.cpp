@@ -130,10 +130,11 @@ void addTypeEdits(Operation *op, std::vector<IrEdit> &edits) {
       if (elementOf(result).isF32() && !result.use_empty() && !isa<ConstantOp>(op))
         add("result " + std::to_string(result.getResultNumber()) + " through " + textOf(low),
             [r = result.getResultNumber(), low](Operation *op) { narrow(op, r, low); });
-  bool isSource = isa<MatmulOp, ReduceOp, ScatterAddOp, LayerNormGradScaleOp, RmsNormGradScaleOp>(op);
+  bool isProduct = isa<MatmulOp, GroupedMatmulOp, GroupedOuterOp>(op);
+  bool isSource = isProduct || isa<ReduceOp, ScatterAddOp, LayerNormGradScaleOp, RmsNormGradScaleOp>(op);
   if ((isSource || op->hasTrait<graph::Broadcasting>()) && elementOf(op->getResult(0)).isF32())
     add("in " + textOf(low), [low](Operation *op) { computeLow(op, low); });
-  if (isa<MatmulOp, parallel::CollectiveOpInterface>(op) && elementOf(op->getResult(0)) == low)
+  if ((isProduct || isa<parallel::CollectiveOpInterface>(op)) && elementOf(op->getResult(0)) == low)
     add("in f32", widen);
 }
 

@@ -118,6 +118,10 @@ void DimScaler::visit(Operation *op) {
       keep(pairs);
     }
   }
+  if (auto route = dyn_cast<graph::RouteOp>(op)) { // who takes what is what is proved
+    keep(dimsOf(route.getScores()).back());
+    keep(dimsOf(route.getRoutes()).back());
+  }
   if (auto pad = dyn_cast<graph::PadOp>(op))
     for (auto [i, dim] : llvm::enumerate(dimsOf(pad.getResult())))
       if (pad.getLow()[i] || pad.getHigh()[i] || pad.getInterior()[i]) {

@@ -264,6 +264,12 @@ void Comparison::compareMatmul(const std::string &where, const MatmulT &a, const
   same(where, "layout of a", patternOf(a.a_strides), patternOf(b.a_strides));
   same(where, "layout of b", patternOf(a.b_strides), patternOf(b.b_strides));
   same(where, "layout of c", patternOf(a.c_strides), patternOf(b.c_strides));
+  if (!same(where, "routed", a.routing != nullptr, b.routing != nullptr) || !a.routing)
+    return;
+  const RoutingT &x = *a.routing, &y = *b.routing;
+  sameEnum(where, "form of routing", x.form, y.form);
+  same(where, "shared rows of a", x.a_share > 1, y.a_share > 1);
+  same(where, "shared rows of b", x.b_share > 1, y.b_share > 1);
 }
 
 void Comparison::compareBody(const std::string &where, const InstructionT &a,
@@ -293,6 +299,7 @@ void Comparison::compareBody(const std::string &where, const InstructionT &a,
     sameEnum(where, "type", x.dtype, y.dtype);
     same(where, "axes", x.axes, y.axes);
     same(where, "members", x.members, y.members);
+    same(where, "counts of rows", x.rows != nullptr, y.rows != nullptr);
     return;
   }
   case Body::Send:

@@ -104,7 +104,7 @@ CompileOptions scaledDownOptions(const CompileOptions &options) {
     return twin;
   // Keep dp where experts share ranks with rows: there it is several axes, which keep their
   // sizes.
-  if (options.ep * options.etp == 1)
+  if (options.ep == 1)
     twin.dp = std::min<int64_t>(options.dp, 2);
   twin.globalBatch = options.microBatches() * twin.batchRows();
   return twin;

@@ -88,10 +88,9 @@ std::optional<Cover> Sources::cover(graph::ViewAttr view, llvm::ArrayRef<int64_t
 
 LogicalResult Sources::read(graph::StateOp state, llvm::ArrayRef<int64_t> newShape) {
   llvm::ArrayRef<int64_t> shape = cast<RankedTensorType>(state.getType()).getShape();
-  if (state.getStacked()) {
-    shape = shape.drop_front();
-    newShape = newShape.drop_front();
-  }
+  // A view is of one layer, and of one expert where each has a tensor of its own.
+  shape = shape.drop_front(state.getViewedDims());
+  newShape = newShape.drop_front(state.getViewedDims());
   if (sources.empty())
     for (auto op : module.getOps<graph::SourceOp>())
       sources[op.getSymName().str()] = op;

@@ -204,13 +204,13 @@ bool checkGradients(const Reference &reference, Report &report) {
     return true;
   DiagnosticCapture captured(module.getContext());
   auto fails = [&] { return report.add("fp64:train:run", "@forward", 1, 0, captured.text); };
-  // Dropout is named by the folded layers, so it is added to the raised model; that this equals the
-  // imported one is a check of its own.
-  OwningOpRef<ModuleOp> dropped;
-  if (options.dropout.value_or(0) > 0 || options.configDropout) {
-    dropped = reference.one.at(Phase::Raise).clone();
-    module = *dropped;
-    if (failed(addDropout(module, options)))
+  // Dropout is named by the folded layers, so the raised model is changed; that it equals the imported one
+  // is a check of its own.
+  OwningOpRef<ModuleOp> changed;
+  if (changesModel(options)) {
+    changed = reference.one.at(Phase::Raise).clone();
+    module = *changed;
+    if (failed(changeModel(module, options)))
       return fails();
   }
   FailureOr<Outcome> got = firstStep(reference);

@@ -228,6 +228,8 @@ bool endsWith(const std::string &name, std::string_view end) { return name.ends_
 Rule ruleOf(const nlohmann::json &config, const SourceTensorT &source) {
   std::string type = config.value("model_type", "");
   double range = config.value("initializer_range", 0.02);
+  if (type == "gpt_oss" && (endsWith(source.name, "sinks") || endsWith(source.name, "router.bias")))
+    return {InitKind::Normal, range};
   if (endsWith(source.name, "bias"))
     return {InitKind::Zeros};
   if (source.shape.size() == 1) // the scale of a norm; Gemma stores scale - 1

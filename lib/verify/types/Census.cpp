@@ -46,7 +46,7 @@ private:
   void checkState(StateOp state);
   void checkPassages(func::FuncOp func);
   void checkCarried(RepeatOp repeat);
-  void checkProduct(MatmulOp op);
+  void checkProduct(Operation *op);
   void checkSums(Operation *op);
   void checkMoved(Operation *op);
   bool addsReplicas(parallel::CollectiveOpInterface op);
@@ -135,17 +135,17 @@ void Census::checkCarried(RepeatOp repeat) {
 
 //===-- Arithmetic --------------------------------------------------------------===//
 
-void Census::checkProduct(MatmulOp op) {
-  if (elementOf(op.getResult()).isF64())
+void Census::checkProduct(Operation *op) {
+  Value result = op->getResult(0);
+  if (elementOf(result).isF64())
     return;
-  for (Value operand : op->getOperands())
+  for (Value operand : op->getOperands().take_front(2)) // routes of a grouped one are numbers
     if (!isLow(operand))
       add("products", op, "an operand", elementOf(operand), textOf(low));
-  bool isGradient = kinds.endsInAccumulator(op.getResult());
+  bool isGradient = kinds.endsInAccumulator(result);
   Type expected = isGradient ? gradient : low;
-  if (elementOf(op.getResult()) != expected)
-    add("products", op, isGradient ? "a gradient" : "the result", elementOf(op.getResult()),
-        textOf(expected));
+  if (elementOf(result) != expected)
+    add("products", op, isGradient ? "a gradient" : "the result", elementOf(result), textOf(expected));
 }
 
 void Census::checkSums(Operation *op) {
@@ -291,8 +291,8 @@ std::vector<TypeFault> Census::run() {
     func.walk([&](Operation *op) {
       if (auto repeat = dyn_cast<RepeatOp>(op))
         return checkCarried(repeat);
-      if (auto product = dyn_cast<MatmulOp>(op))
-        checkProduct(product);
+      if (isa<MatmulOp, GroupedMatmulOp, GroupedOuterOp>(op))
+        checkProduct(op);
       if (auto cast = dyn_cast<CastOp>(op))
         checkCast(cast);
       checkMoved(op);

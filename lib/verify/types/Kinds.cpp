@@ -111,7 +111,7 @@ ValueKind ValueKinds::ofResult(OpResult result) {
     return isa<SplatElementsAttr>(constant.getValue()) ? ValueKind::Number : ValueKind::Table;
   if (isa<LayerNormOp, RmsNormOp, AttentionOp>(op))
     return index ? ValueKind::Statistic : ValueKind::Activation;
-  if (isa<MatmulOp, SoftmaxOp, RotaryOp, GeluOp>(op))
+  if (isa<MatmulOp, GroupedMatmulOp, GroupedOuterOp, SoftmaxOp, RotaryOp, GeluOp>(op))
     return ValueKind::Activation;
   ValueKind kind = ofOperands(op);
   if (isa<GatherOp, ScatterAddOp>(op) && kind == ValueKind::Weight)
