@@ -66,6 +66,7 @@ constexpr const char *nameOf(Tie tie) {
 
 // Holds the options of a compilation. Its base holds the mesh, as the sizes of the named axes.
 struct CompileOptions : planfile::MeshSizes {
+  CompileOptions() { etp = 0; } // until it is given or the model is known
   std::string model;  // ONNX file, config.json, or a folder that holds one
   std::string output;
   // Compiles one run of the model's own outputs in place of a training step. The batch is then what
@@ -104,6 +105,9 @@ struct CompileOptions : planfile::MeshSizes {
   // Cuts the sequence over the tensor-parallel ranks between products; without a value where these
   // divide it.
   std::optional<bool> sequenceParallel;
+  // Gives the rows for which a rank of experts has room, by their average, or 0: for all that its experts
+  // could get; and the rows that an expert takes of each row of tokens, by their average, or 0: all.
+  double moeBudget = 0, moeCapacity = 0;
   CpKind cpKind = CpKind::Ring; // how attention sees the tokens of other ranks
   Recompute recompute = Recompute::None;
   int64_t memoryLimit = 0; // most bytes of the arena of a rank; 0: any
@@ -153,7 +157,15 @@ struct CompileOptions : planfile::MeshSizes {
 
   // Returns whether rows of `tokens` tokens are cut over the tensor-parallel ranks too.
   bool cutsSequence(int64_t tokens) const {
-    return tp > 1 && tokens % (tp * cp) == 0 && sequenceParallel.value_or(!infer);
+    return tp > 1 && tokens % (tp * cp) == 0 && sequenceParallel.value_or(!infer || ep > 1);
+  }
+  // Returns the sizes of the mesh for a model with or without experts: where ranks share these out, each
+  // has whole ones, else what one computes is shared out as dense work is.
+  planfile::MeshSizes meshSizes(bool hasExperts) const {
+    planfile::MeshSizes sizes = *this;
+    if (!sizes.etp)
+      sizes.etp = hasExperts && ep == 1 ? tp : 1;
+    return sizes;
   }
 
   // Returns the rows of the global view of one micro-batch; of a step; the micro-batches of a step.

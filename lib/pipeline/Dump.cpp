@@ -166,6 +166,12 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
     if (!options.configDropout)
       options.dropout = rate;
   }
+  auto budget = stored.getAs<FloatAttr>("moe_budget"), capacity = stored.getAs<FloatAttr>("moe_capacity");
+  options.moeBudget = budget ? budget.getValueAsDouble() : 0;
+  options.moeCapacity = capacity ? capacity.getValueAsDouble() : 0;
+  if (!(options.moeBudget >= 1 || !budget) || !(options.moeCapacity >= 0))
+    return module.emitError("plan.options has a moe_budget of at least 1 and a moe_capacity of at least 0, got ")
+           << stored;
   options.memoryLimit = number(stored, "memory_limit", 0);
   if (options.memoryLimit < 0)
     return module.emitError("plan.options has a memory_limit in bytes, got ") << stored;

@@ -187,6 +187,44 @@ static void checkChoices(const CompileOptions &options, int64_t tokens, std::vec
                      "arena of a rank may take, or choose none, selective or full");
 }
 
+// Returns whether the model has mixtures of experts.
+static bool hasExperts(ModuleOp module) {
+  return module.walk([](graph::RouteOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+// Returns the budget with which a rank has room for all rows that its experts could get.
+static double mostBudget(ModuleOp module, int64_t ranks) {
+  double most = 1;
+  module.walk([&](graph::RouteOp op) {
+    double choices = double(op.getRoutes().getType().getShape().back());
+    double own = double(op.getScores().getType().getShape().back()) / double(ranks);
+    most = std::max(most, double(ranks) * std::min(choices, own) / choices);
+  });
+  return most;
+}
+
+// Adds an error for each choice of experts that does not fit the mesh.
+static void checkExperts(const CompileOptions &options, const planfile::MeshSizes &sizes, int64_t tokens,
+                         bool hasExperts, std::vector<std::string> &errors) {
+  std::string useless = options.etp > 1           ? "--etp"
+                        : options.moeBudget > 0   ? "--moe-budget"
+                        : options.moeCapacity > 0 ? "--moe-capacity"
+                                                  : "";
+  if (!hasExperts && !useless.empty())
+    errors.push_back(useless + " is for mixtures of experts, and the model has none; leave it out");
+  if (hasExperts && options.moeBudget > 0 && sizes.ep == 1)
+    errors.push_back("--moe-budget is for experts on other ranks, and ep is 1: no row is sent; leave it out");
+  if (sizes.etp > options.tp)
+    errors.push_back(support::text("--etp ", sizes.etp, " shares out an expert over ranks that have other tokens; "
+                                   "use --etp ", options.tp, ", that is tp, or less"));
+  bool spansTensors = sizes.ep > 1 && sizes.etp < options.tp;
+  if (spansTensors && !options.cutsSequence(tokens))
+    errors.push_back(support::text(
+        "--ep ", sizes.ep, " with etp ", sizes.etp, " gives experts to ranks of tp, which have the same tokens "
+        "unless they share out those of a row: use --sequence-parallel on with a multiple of tp x cp = ",
+        options.tp * options.cp, " tokens a row, or --etp ", options.tp, " and an ep that fits dp x cp"));
+}
+
 // Returns the rates of dropout: those of the model's config are an attribute of the import. Nullopt
 // if they are asked for and the model has none.
 static std::optional<DropoutRates> dropoutRates(ModuleOp module, const CompileOptions &options) {
@@ -231,7 +269,10 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   auto name = [&](llvm::StringRef text) { return b.getStringAttr(text); };
   int64_t tokens = tokensOf(module);
   std::vector<std::string> errors;
-  std::optional<planfile::AtomicAxes> axes = planfile::deriveAxes(options, errors);
+  bool mixes = hasExperts(module);
+  planfile::MeshSizes sizes = options.meshSizes(mixes);
+  std::optional<planfile::AtomicAxes> axes = planfile::deriveAxes(sizes, errors);
+  checkExperts(options, sizes, tokens, mixes, errors);
   checkChoices(options, tokens, errors);
   std::optional<DropoutRates> dropout = dropoutRates(module, options);
   if (!dropout)
@@ -292,6 +333,13 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
     entries.push_back(entry("dropout", name(options.configDropout ? "config" : support::realText(*options.dropout))));
   if (std::string rates = ratesText(*dropout); !rates.empty())
     entries.push_back(entry("dropout_rates", name(rates)));
+  if (sizes.ep > 1) {
+    if (options.moeBudget > 0)
+      entries.push_back(entry("moe_budget", b.getF64FloatAttr(options.moeBudget)));
+    entries.push_back(entry("moe_budget_most", b.getF64FloatAttr(mostBudget(module, sizes.ep))));
+  }
+  if (options.moeCapacity > 0)
+    entries.push_back(entry("moe_capacity", b.getF64FloatAttr(options.moeCapacity)));
   if (options.memoryLimit)
     entries.push_back(entry("memory_limit", b.getI64IntegerAttr(options.memoryLimit)));
   if (!options.fuse)
@@ -336,6 +384,8 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     // has none.
     if (infer)
       buildDivisionPipeline(pm, {options.pp, 1, options.stages});
+    if (infer)
+      buildExpertPipeline(pm, {options.ep, mostBudget(module, options.ep), options.moeCapacity});
     if (infer && options.precision)
       buildPrecisionPipeline(pm, elementType(*options.precision));
     if (!infer)
@@ -345,7 +395,9 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
                               options.skipsNonfinite(),
                               dropoutRates(module, options).value_or(DropoutRates()),
                               options.cp, options.cpKind == CpKind::Ring,
-                              {options.pp, options.chunks(), options.stages}});
+                              {options.pp, options.chunks(), options.stages},
+                              {options.ep, options.moeBudget ? options.moeBudget : mostBudget(module, options.ep),
+                               options.moeCapacity}});
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.
@@ -383,10 +435,19 @@ static LogicalResult dump(ModuleOp module, const std::string &folder, Phase phas
   return success();
 }
 
+// Puts sources behind all else: there may be one for each expert of each layer, and every lookup of a state or
+// function by its name would pass them.
+static void moveSourcesToEnd(ModuleOp module) {
+  for (auto source : llvm::to_vector(module.getOps<graph::SourceOp>()))
+    source->moveBefore(module.getBody(), module.getBody()->end());
+}
+
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase from, Phase to,
                         Phase *failedIn) {
   if (failed(setAttributes(module, options)))
     return failure();
+  if (from == Phase::Import)
+    moveSourcesToEnd(module);
   for (int i = static_cast<int>(from) + 1; i <= static_cast<int>(to); ++i) {
     Phase phase = static_cast<Phase>(i);
     if (failedIn)
@@ -409,9 +470,14 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
   return success();
 }
 
-LogicalResult addDropout(ModuleOp module, const CompileOptions &options) {
+bool changesModel(const CompileOptions &options) {
+  return options.dropout.value_or(0) > 0 || options.configDropout || options.moeCapacity > 0;
+}
+
+LogicalResult changeModel(ModuleOp module, const CompileOptions &options) {
   PassManager pm(module.getContext());
   buildDropoutPipeline(pm, dropoutRates(module, options).value_or(DropoutRates()));
+  buildExpertPipeline(pm, {1, 1, options.moeCapacity});
   return runPasses(pm, module);
 }
 

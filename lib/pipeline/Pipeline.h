@@ -33,8 +33,11 @@ mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &optio
 // Returns FOLDER/model.N-PHASE.mlir.
 std::string dumpPath(const std::string &folder, Phase phase);
 
-// Adds the dropout that `options` ask for, if any, to a raised model.
-mlir::LogicalResult addDropout(mlir::ModuleOp module, const CompileOptions &options);
+// Returns whether `options` ask for another function than the model's own: for dropout, or a limit of the rows
+// of experts.
+bool changesModel(const CompileOptions &options);
+// Makes the raised model the function that `options` ask for.
+mlir::LogicalResult changeModel(mlir::ModuleOp module, const CompileOptions &options);
 
 } // namespace llmc
 

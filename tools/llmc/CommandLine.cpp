@@ -54,15 +54,9 @@ void Checks::takeWords() {
       problems.usage("more than one model: '", options.model, "' and '", word, "'");
 }
 
-// Experts have no ranks of their own yet; what is asked for must agree all the same.
 void Checks::checkMesh() {
-  using planfile::AxisRole;
-  for (AxisRole role : {AxisRole::Expert, AxisRole::ExpertTensor})
-    if (int64_t size = options.of(role); size != 1)
-      problems.refuse("--", nameOf(role), " ", size, " is not built yet; use --", nameOf(role),
-                      " 1");
   std::vector<std::string> errors;
-  planfile::deriveAxes(options, errors);
+  planfile::deriveAxes(options.meshSizes(/*hasExperts=*/false), errors);
   for (const std::string &error : errors)
     problems.refuse("--mesh: ", error);
 }

@@ -102,10 +102,12 @@ std::string sequenceNote(const planfile::ProgramT &program, const CompileOptions
 
 void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
                   const CompileOptions &options, double seconds) {
-  out << options.model << ": " << counted(program.model->parameters, "parameter") << ", "
+  out << options.model << ": " << counted(program.model->parameters, "parameter")
+      << (program.active_parameters ? text(" (", program.active_parameters, " active)") : "") << ", "
       << counted(program.model->layers, "layer") << "\n"
       << "mesh        dp " << options.dp << " x pp " << options.pp << " x tp " << options.tp
       << (options.cp > 1 ? text(" x cp ", options.cp) : "")
+      << (options.ep > 1 ? text(" (experts: ep ", options.ep, " x etp ", std::max<int64_t>(1, options.etp), ")") : "")
       << " = " << counted(options.ranks(), "rank") << "\n";
   if (program.mode == planfile::Mode::Infer)
     printInference(out, program);

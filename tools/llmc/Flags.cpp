@@ -87,6 +87,8 @@ Entries meshFlags() {
       axis("--pp", nullptr, nullptr),
       axis("--tp", nullptr, nullptr),
       axis("--cp", nullptr, nullptr),
+      axis("--ep", nullptr, nullptr),
+      axis("--etp", "ranks that share out what one expert computes", "tp; with --ep: 1"),
       axis("--edp", nullptr, nullptr),
   };
 }
@@ -141,6 +143,14 @@ Entries choiceFlags() {
                  "there are no gradients; leave it out")},
        choose(of(&CompileOptions::skipNonfinite),
               std::vector<std::optional<bool>>{true, false})},
+      {{"--moe-budget", kChoice, "F",
+        "rows of experts for which a rank has room, by their average;\na step that needs more ends the run before weights change (--ep)",
+        {.standard = "room for all"}},
+       support::real(of(&CompileOptions::moeBudget), {.least = 1, .end = 1e6})},
+      {{"--moe-capacity", kChoice, "F",
+        "rows that an expert takes of each row of tokens, by their\naverage; those of later tokens are left out",
+        {.standard = "all"}},
+       support::real(of(&CompileOptions::moeCapacity), {.least = 1e-6, .end = 1e6})},
       {{"--dropout", kChoice, "P|config",
         "drops elements of embeddings, attention weights and branches at\n"
         "this rate; config: at the rates of MODEL's config.json",
@@ -198,8 +208,6 @@ Entries choiceFlags() {
 Entries laterFlags() {
   Entries flags = {
       later("--target", "cpu", {"cuda"}),
-      axis("--ep", nullptr, "1"),
-      axis("--etp", nullptr, "1"),
       later("--attention", "flash", {"unfused"}),
       later("--overlap", "on", {"off"}),
       later("--software", "llmc", {"eager", "fused"}),

@@ -93,6 +93,8 @@ nlohmann::json describeModel(ModuleOp module) {
                    {"layers", integer("layers")},
                    {"sequence", integer("sequence")},
                    {"vocabulary", integer("vocabulary")}};
+  if (int64_t active = integer("active_parameters"))
+    json["model"]["active_parameters"] = active;
   nlohmann::json blocks = nlohmann::json::array(), constants = nlohmann::json::array();
   if (auto list = model ? model.getAs<ArrayAttr>("blocks") : ArrayAttr())
     for (auto block : list.getAsRange<StringAttr>())
@@ -112,8 +114,9 @@ nlohmann::json describeModel(ModuleOp module) {
       constants.push_back(name.str());
   json["parameters"] = names;
   json["parameter_shapes"] = json["parameter_types"] = nlohmann::json::object();
+  SymbolTable symbols(module); // one for each expert of each layer is too many to search
   for (const std::string &name : names)
-    if (auto source = module.lookupSymbol<graph::SourceOp>(name)) {
+    if (auto source = symbols.lookup<graph::SourceOp>(name)) {
       json["parameter_shapes"][name] = cast<ShapedType>(source.getType()).getShape().vec();
       if (std::string stored = weights::storedText(source); !stored.empty())
         json["parameter_types"][name] = stored;
@@ -138,7 +141,10 @@ int inspectModel(const CommandLine &line) {
   }
   const auto &model = json["model"];
   llvm::outs() << line.options.model << ": "
-               << counted(model["parameters"].get<uint64_t>(), "parameter") << ", "
+               << counted(model["parameters"].get<uint64_t>(), "parameter")
+               << (model.contains("active_parameters")
+                       ? " (" + std::to_string(model["active_parameters"].get<int64_t>()) + " for each token), "
+                       : ", ")
                << counted(model["layers"].get<int64_t>(), "layer") << ", vocabulary "
                << model["vocabulary"].get<int64_t>() << ", sequence "
                << model["sequence"].get<int64_t>() << "\n";
