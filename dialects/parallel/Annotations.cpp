@@ -199,10 +199,10 @@ void llmc::parallel::setTactic(ModuleOp module, StringAttr axis, StringRef tacti
   module->setAttr(kTactics, entries.getDictionary(module.getContext()));
 }
 
-static void collectNodeNames(Location loc, SmallVectorImpl<StringAttr> &names) {
+// Collects in a set, since an update's location names every tensor of its bucket.
+static void collectNodeNames(Location loc, llvm::SetVector<StringAttr> &names) {
   if (auto name = dyn_cast<NameLoc>(loc)) {
-    if (!llvm::is_contained(names, name.getName()))
-      names.push_back(name.getName());
+    names.insert(name.getName());
   } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
     for (Location part : fused.getLocations())
       collectNodeNames(part, names);
@@ -211,9 +211,9 @@ static void collectNodeNames(Location loc, SmallVectorImpl<StringAttr> &names) {
   }
 }
 SmallVector<StringAttr> llmc::parallel::getNodeNames(Location loc) {
-  SmallVector<StringAttr> names;
+  llvm::SetVector<StringAttr> names;
   collectNodeNames(loc, names);
-  return names;
+  return SmallVector<StringAttr>(names.getArrayRef());
 }
 
 StringRef llmc::parallel::getNodeName(Location loc) {

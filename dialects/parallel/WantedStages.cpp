@@ -16,18 +16,18 @@ struct Wanted {
   StringRef node;
 };
 
-graph::StateOp stateOf(Value value) {
+graph::StateOp stateOf(Value value, const SymbolTable &symbols) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto func = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
   auto name = func ? func.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), kState)
                    : FlatSymbolRefAttr();
-  return name ? SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(func, name) : nullptr;
+  return name ? symbols.lookup<graph::StateOp>(name.getAttr()) : nullptr;
 }
 
 // Returns the stages that the file asks for the weight of view `i` of a state, if any.
-std::optional<Wanted> wantedOf(graph::StateOp state, int64_t i) {
+std::optional<Wanted> wantedOf(graph::StateOp state, int64_t i, const SymbolTable &symbols) {
   auto view = cast<graph::ViewAttr>((*state.getViews())[i]);
-  auto source = SymbolTable::lookupNearestSymbolFrom<graph::SourceOp>(state, view.getSource());
+  auto source = symbols.lookup<graph::SourceOp>(view.getSource().getAttr());
   auto annotation = source ? source->getAttrOfType<DictionaryAttr>(graph::kAnnotation) : nullptr;
   auto stages = annotation ? annotation.getAs<DenseI64ArrayAttr>("stages") : nullptr;
   if (!stages || stages.empty())
@@ -43,14 +43,14 @@ InFlightDiagnostic refuse(Operation *op, const Wanted &wanted) {
 
 // Returns the stage that the file asks for one group of layers, null if none. Fails with an error
 // where two weights of the group are annotated differently.
-FailureOr<std::optional<Wanted>> wantedGroup(graph::RepeatOp repeat, int64_t group) {
+FailureOr<std::optional<Wanted>> wantedGroup(graph::RepeatOp repeat, int64_t group, const SymbolTable &symbols) {
   std::optional<Wanted> out;
   for (Value operand : repeat.getStacked()) {
-    graph::StateOp state = stateOf(operand);
+    graph::StateOp state = stateOf(operand, symbols);
     if (!state || !state.getStacked() || !state.getViews() ||
         int64_t(state.getViews()->size()) != int64_t(repeat.getCount()))
       continue;
-    std::optional<Wanted> own = wantedOf(state, group);
+    std::optional<Wanted> own = wantedOf(state, group, symbols);
     if (own && own->stages.size() > 1)
       continue; // used in several: it decides nothing for this layer
     if (own && out && own->stages != out->stages) {
@@ -72,9 +72,12 @@ llmc::parallel::readWantedGroups(ArrayRef<graph::RepeatOp> repeats, int64_t stag
   SmallVector<int64_t> counts(stages, 0);
   int64_t stage = 0, open = 0; // groups before the first annotated one
   bool any = false;
+  if (repeats.empty())
+    return SmallVector<int64_t>();
+  SymbolTable symbols(repeats.front()->getParentOfType<ModuleOp>()); // of as many sources as there are tensors
   for (graph::RepeatOp repeat : repeats)
     for (int64_t group = 0; group < int64_t(repeat.getCount()); ++group) {
-      auto wanted = wantedGroup(repeat, group);
+      auto wanted = wantedGroup(repeat, group, symbols);
       if (failed(wanted))
         return failure();
       if (!*wanted) {
@@ -108,12 +111,13 @@ llmc::parallel::readWantedGroups(ArrayRef<graph::RepeatOp> repeats, int64_t stag
 }
 
 LogicalResult llmc::parallel::checkWantedStages(func::FuncOp func) {
+  SymbolTable symbols(func->getParentOfType<ModuleOp>());
   for (BlockArgument argument : func.getArguments()) {
-    graph::StateOp state = stateOf(argument);
+    graph::StateOp state = stateOf(argument, symbols);
     if (!state || state.getStacked() || !state.getViews() ||
         state.getRole() != graph::Role::parameter)
       continue;
-    std::optional<Wanted> wanted = wantedOf(state, 0);
+    std::optional<Wanted> wanted = wantedOf(state, 0, symbols);
     if (!wanted)
       continue;
     for (Operation *user : argument.getUsers()) {

@@ -45,8 +45,9 @@ void AxisPropagation::buildTies() {
     }
   });
   llvm::DenseMap<Attribute, Value> first;
+  SymbolTable symbols(module);
   auto bind = [&](FlatSymbolRefAttr name, Value value) {
-    auto state = module.lookupSymbol<graph::StateOp>(name.getAttr());
+    auto state = symbols.lookup<graph::StateOp>(name.getAttr());
     if (!state)
       return;
     states.insert(value);
@@ -453,8 +454,9 @@ void AxisPropagation::writeOwn() {
   // The reader of an output joins its parts, but adds up no partial sums.
   for (OpOperand *use : outputs)
     setRequired(*use, getSharding(use->get()).getReduced());
+  SymbolTable symbols(module);
   for (auto [name, sharding] : stateSharding)
-    if (auto state = module.lookupSymbol<graph::StateOp>(cast<FlatSymbolRefAttr>(name).getAttr()))
+    if (auto state = symbols.lookup<graph::StateOp>(cast<FlatSymbolRefAttr>(name).getAttr()))
       state->setAttr(kSharding, sharding);
 }
 

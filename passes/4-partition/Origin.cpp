@@ -122,12 +122,13 @@ DictionaryAttr llmc::describeTensor(Type type, ArrayRef<std::string> names, Shar
 }
 
 // Returns the names of a repeat's body argument, one per layer.
-static std::vector<std::string> namesOfArgument(graph::RepeatOp repeat, unsigned index) {
+static std::vector<std::string> namesOfArgument(graph::RepeatOp repeat, unsigned index,
+                                                const SymbolTable &symbols) {
   int64_t count = repeat.getCount();
   Value operand = repeat->getOperand(index);
   bool isCarried = index < repeat.getCarried().size();
   bool isStacked = !isCarried && index < repeat.getCarried().size() + repeat.getStacked().size();
-  std::vector<std::string> names = namesOf(operand);
+  std::vector<std::string> names = namesOf(operand, symbols);
   if (!isCarried)
     return isStacked || names.size() < 2 ? names : std::vector<std::string>{names.front()};
   // The first layer gets a carried value from outside, each later one from the layer before. What
@@ -135,7 +136,7 @@ static std::vector<std::string> namesOfArgument(graph::RepeatOp repeat, unsigned
   Value yielded = repeat.getBlock().getTerminator()->getOperand(index);
   if (isa<BlockArgument>(yielded))
     return {};
-  std::vector<std::string> made = namesOf(yielded);
+  std::vector<std::string> made = namesOf(yielded, symbols);
   if (int64_t(made.size()) != count || names.empty())
     return {};
   for (int64_t i = 0; i + 1 < count; ++i) {
@@ -146,17 +147,16 @@ static std::vector<std::string> namesOfArgument(graph::RepeatOp repeat, unsigned
   return made;
 }
 
-std::vector<std::string> llmc::namesOf(Value value) {
+std::vector<std::string> llmc::namesOf(Value value, const SymbolTable &symbols) {
   if (auto arg = dyn_cast<BlockArgument>(value)) {
     Operation *parent = arg.getOwner()->getParentOp();
     if (auto repeat = dyn_cast<graph::RepeatOp>(parent))
-      return namesOfArgument(repeat, arg.getArgNumber());
+      return namesOfArgument(repeat, arg.getArgNumber(), symbols);
     auto func = cast<func::FuncOp>(parent);
     auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState);
-    auto state = name ? func->getParentOfType<ModuleOp>().lookupSymbol<graph::StateOp>(name.getAttr())
-                      : graph::StateOp();
+    auto state = name ? symbols.lookup<graph::StateOp>(name.getAttr()) : graph::StateOp();
     if (state && state.getOf())
-      state = func->getParentOfType<ModuleOp>().lookupSymbol<graph::StateOp>(*state.getOf());
+      state = symbols.lookup<graph::StateOp>(*state.getOf());
     if (state && state.getViews()) {
       std::vector<std::string> names;
       for (auto view : state.getViews()->getAsRange<graph::ViewAttr>())
@@ -164,7 +164,7 @@ std::vector<std::string> llmc::namesOf(Value value) {
       return names;
     }
   } else if (auto repeat = value.getDefiningOp<graph::RepeatOp>()) {
-    return namesOf(repeat.getBlock().getTerminator()->getOperand(cast<OpResult>(value).getResultNumber()));
+    return namesOf(repeat.getBlock().getTerminator()->getOperand(cast<OpResult>(value).getResultNumber()), symbols);
   }
   std::vector<std::string> names;
   if (auto fused = dyn_cast<FusedLoc>(value.getLoc());

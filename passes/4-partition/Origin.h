@@ -28,7 +28,8 @@ mlir::DictionaryAttr describeTensor(mlir::Type type, llvm::ArrayRef<std::string>
 
 // Returns the names of a value for reports: of the node that makes it or of the sources of its
 // parameter; one name per layer of what folded layers make or hold. Empty if it has no single name.
-std::vector<std::string> namesOf(mlir::Value value);
+// `symbols` are those of the module.
+std::vector<std::string> namesOf(mlir::Value value, const mlir::SymbolTable &symbols);
 
 // Returns the name of a state for reports: its source tensor (of layer `first` if it is stacked; of
 // a gradient or moment, its parameter's), else its location's name, else its symbol.

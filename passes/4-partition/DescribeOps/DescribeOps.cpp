@@ -32,7 +32,7 @@ static void setNames(Operation *op, NamedAttrList &fields) {
   fields.set("names", b.getArrayAttr(names));
 }
 
-static Attribute describe(Operation *op) {
+static Attribute describe(Operation *op, const SymbolTable &symbols) {
   Builder b(op->getContext());
   NamedAttrList fields;
   setNames(op, fields);
@@ -43,7 +43,7 @@ static Attribute describe(Operation *op) {
     fields.set("cuts", origin);
   SmallVector<Attribute> operands, results;
   for (OpOperand &use : op->getOpOperands())
-    operands.push_back(describeTensor(use.get().getType(), namesOf(use.get()),
+    operands.push_back(describeTensor(use.get().getType(), namesOf(use.get(), symbols),
                                       getSharding(use.get()), getRequired(use)));
   for (Value result : op->getResults())
     results.push_back(describeTensor(result.getType(), {}, getSharding(result)));
@@ -56,10 +56,11 @@ namespace {
 struct DescribeOps : llmc::impl::DescribeOpsBase<DescribeOps> {
   void runOnOperation() override {
     SmallVector<Attribute> ops;
+    SymbolTable symbols(getOperation());
     if (func::FuncOp func = getStepFunction(getOperation()))
       func.walk<WalkOrder::PreOrder>([&](graph::GraphOpInterface op) {
         if (!getNodeName(op->getLoc()).empty())
-          ops.push_back(describe(op));
+          ops.push_back(describe(op, symbols));
       });
     getOperation()->setAttr(kOps, ArrayAttr::get(&getContext(), ops));
   }

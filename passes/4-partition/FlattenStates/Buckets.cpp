@@ -25,11 +25,9 @@ RankedTensorType Bucket::typeOf(Type element, bool isWhole) const {
 StateOp Bucket::stateOf(const BucketTensor &tensor, Role role) {
   if (role == Role::parameter)
     return tensor.parameter;
-  StateOp parameter = tensor.parameter;
-  for (auto state : parameter->getParentOfType<ModuleOp>().getOps<StateOp>())
-    if (state.getRole() == role && state.getOf() == parameter.getSymName())
-      return state;
-  return {};
+  const auto *state =
+      llvm::find_if(tensor.others, [&](StateOp other) { return other.getRole() == role; });
+  return state == tensor.others.end() ? StateOp() : *state;
 }
 
 FlatAttr Bucket::bindingOf(Role role, bool isWhole) const {
@@ -41,14 +39,15 @@ FlatAttr Bucket::bindingOf(Role role, bool isWhole) const {
   return FlatAttr::get(context, isWhole ? ArrayAttr::get(context, {}) : axes, parts);
 }
 
-Location Bucket::location() const {
-  MLIRContext *context = axes.getContext();
-  StateOp first = tensors.front().parameter;
-  size_t count = isStacked() ? cast<RankedTensorType>(first.getType()).getDimSize(0) : 1;
+// Returns a location that names the parameters of a bucket. Experts have many.
+static Location locationOf(const Bucket &bucket) {
+  MLIRContext *context = bucket.axes.getContext();
+  StateOp first = bucket.tensors.front().parameter;
+  size_t count = bucket.isStacked() ? cast<RankedTensorType>(first.getType()).getDimSize(0) : 1;
   SmallVector<Location> ofLayers;
   for (size_t layer = 0; layer < count; ++layer) {
     SmallVector<Location> names;
-    for (const BucketTensor &tensor : tensors) {
+    for (const BucketTensor &tensor : bucket.tensors) {
       StateOp state = tensor.parameter;
       size_t views = state.getViews() ? state.getViews()->size() / count : 0; // of a layer: one for each expert
       for (size_t view = layer * views; view < (layer + 1) * views; ++view)
@@ -57,7 +56,7 @@ Location Bucket::location() const {
     }
     ofLayers.push_back(FusedLoc::get(context, names));
   }
-  return isStacked() ? FusedLoc::get(context, ofLayers, StringAttr::get(context, graph::kLayersLocation))
+  return bucket.isStacked() ? FusedLoc::get(context, ofLayers, StringAttr::get(context, graph::kLayersLocation))
                      : ofLayers.front();
 }
 
@@ -79,11 +78,10 @@ OpOperand *flat::resultOf(func::FuncOp func, StateOp state) {
   return nullptr;
 }
 
-SmallVector<BlockArgument, 4> flat::updateArguments(func::FuncOp update, StateOp parameter) {
-  BucketTensor tensor{parameter, 0, {}};
+SmallVector<BlockArgument, 4> flat::updateArguments(func::FuncOp update, const BucketTensor &tensor) {
   StateOp master = Bucket::stateOf(tensor, Role::master);
   SmallVector<BlockArgument, 4> args;
-  for (StateOp state : {master ? master : parameter, Bucket::stateOf(tensor, Role::accumulator),
+  for (StateOp state : {master ? master : tensor.parameter, Bucket::stateOf(tensor, Role::accumulator),
                         Bucket::stateOf(tensor, Role::moment1),
                         Bucket::stateOf(tensor, Role::moment2)})
     args.push_back(argumentOf(update, state));
@@ -214,8 +212,9 @@ static Operation *layersOf(ArrayRef<func::FuncOp> backwards, StateOp accumulator
 
 // Returns a text that parameters of one bucket share; null if the parameter has no bucket.
 static FailureOr<std::optional<std::string>> classOf(StageFunctions functions,
-                                                     StateOp parameter, ArrayAttr axes) {
-  auto args = updateArguments(functions.update, parameter);
+                                                     const BucketTensor &tensor, ArrayAttr axes) {
+  StateOp parameter = tensor.parameter;
+  auto args = updateArguments(functions.update, tensor);
   AllReduceOp sum = sumOver(args[1], axes);
   if (!sum || !args[0])
     return std::optional<std::string>();
@@ -242,7 +241,7 @@ static FailureOr<std::optional<std::string>> classOf(StageFunctions functions,
         out << " place " << chunk << ' ' << placeOf(weight);
   } else
     out << " layers "
-        << layersOf(functions.backwards, Bucket::stateOf({parameter, 0, {}}, Role::accumulator));
+        << layersOf(functions.backwards, Bucket::stateOf(tensor, Role::accumulator));
   out << *signature;
   return std::optional<std::string>(text);
 }
@@ -260,10 +259,16 @@ FailureOr<std::vector<Bucket>> flat::collectBuckets(ModuleOp module, StageFuncti
   MeshAttr mesh = getMesh(module);
   llvm::MapVector<StringRef, Bucket> buckets; // keys live in `names`
   llvm::BumpPtrAllocator names;
+  DenseMap<StringAttr, SmallVector<StateOp, 4>> others;
+  for (auto state : module.getOps<StateOp>())
+    if (FlatSymbolRefAttr parameter = state.getOfAttr())
+      others[parameter.getAttr()].push_back(state);
   for (auto parameter : module.getOps<StateOp>()) {
     if (parameter.getRole() != Role::parameter)
       continue;
-    BucketTensor tensor{parameter, 0, {}};
+    BucketTensor tensor;
+    tensor.parameter = parameter;
+    tensor.others = others.lookup(parameter.getSymNameAttr());
     StateOp moment = Bucket::stateOf(tensor, Role::moment1);
     StateOp master = Bucket::stateOf(tensor, Role::master);
     StateOp accumulator = Bucket::stateOf(tensor, Role::accumulator);
@@ -274,14 +279,14 @@ FailureOr<std::vector<Bucket>> flat::collectBuckets(ModuleOp module, StageFuncti
     auto axes = marked ? marked->getAttrOfType<ArrayAttr>(kFlatAxes) : ArrayAttr();
     if (!axes)
       continue;
-    auto key = classOf(functions, parameter, axes);
+    auto key = classOf(functions, tensor, axes);
     if (failed(key))
       return failure();
     if (!*key)
       continue;
     auto [at, isNew] = buckets.insert({StringRef(**key).copy(names), Bucket()});
     Bucket &bucket = at->second;
-    BlockArgument sums = updateArguments(functions.update, parameter)[1];
+    BlockArgument sums = updateArguments(functions.update, tensor)[1];
     ArrayRef<int64_t> shape = graph::shapeOf(sums);
     if (isNew) {
       bucket.axes = axes;
@@ -300,6 +305,7 @@ FailureOr<std::vector<Bucket>> flat::collectBuckets(ModuleOp module, StageFuncti
   std::vector<Bucket> list;
   for (auto &[name, bucket] : buckets) {
     bucket.length = paddedLength(bucket.length, bucket.members);
+    bucket.location = locationOf(bucket);
     list.push_back(std::move(bucket));
   }
   return list;

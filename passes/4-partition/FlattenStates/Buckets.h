@@ -18,6 +18,7 @@ struct StageFunctions {
 // Represents a parameter in a bucket; `shape` is that of a rank's part, of one layer if stacked.
 struct BucketTensor {
   graph::StateOp parameter;
+  llvm::SmallVector<graph::StateOp, 4> others; // that are of the parameter: master, accumulator, moments
   int64_t begin = 0; // in the flat tensor, in elements
   llvm::SmallVector<int64_t> shape;
   int64_t size() const { return llvm::product_of(shape); }
@@ -32,6 +33,7 @@ struct Bucket {
   mlir::ArrayAttr axes;           // over which it is cut
   int64_t members = 1;            // ranks along the axes
   int zero = 1;                   // stage of ZeRO
+  mlir::LocationAttr location;    // which names the parameters, layer by layer if they are stacked
 
   bool isStacked() const { return bool(layers); }
   int64_t padding() const {
@@ -43,8 +45,6 @@ struct Bucket {
   parallel::FlatAttr bindingOf(graph::Role role, bool isWhole) const;
   // Returns the state of that role that belongs to a tensor; null if there is none.
   static graph::StateOp stateOf(const BucketTensor &tensor, graph::Role role);
-  // Returns a location that names the parameters, layer by layer if they are stacked.
-  mlir::Location location() const;
 };
 
 // Returns the argument, or the operand of the return, that a function binds to a state; null if
@@ -52,10 +52,10 @@ struct Bucket {
 mlir::BlockArgument argumentOf(mlir::func::FuncOp func, graph::StateOp state);
 mlir::OpOperand *resultOf(mlir::func::FuncOp func, graph::StateOp state);
 
-// Returns the arguments of @update that belong to a parameter, in the order master or parameter,
+// Returns the arguments of @update that belong to a tensor, in the order master or parameter,
 // accumulator, first and second moment; null where there is none.
 llvm::SmallVector<mlir::BlockArgument, 4> updateArguments(mlir::func::FuncOp update,
-                                                          graph::StateOp parameter);
+                                                          const BucketTensor &tensor);
 
 // Returns the buckets of a stage, in the order of their first parameters. Fails with a diagnostic
 // on F1.

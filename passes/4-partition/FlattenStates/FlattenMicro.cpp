@@ -27,7 +27,7 @@ BlockArgument flat::addFlatArgument(func::FuncOp func, const Bucket &bucket, Rol
                                     Type element, bool isWhole) {
   unsigned index = func.getNumArguments();
   (void)func.insertArgument(index, bucket.typeOf(element, isWhole),
-                            bindingsOf(bucket, role, isWhole), bucket.location());
+                            bindingsOf(bucket, role, isWhole), bucket.location);
   return func.getArgument(index);
 }
 
@@ -56,7 +56,7 @@ Value flat::partOf(OpBuilder &builder, Location loc, Value whole, const BucketTe
 }
 
 static std::string firstName(const Bucket &bucket) {
-  StringRef name = getNodeName(bucket.location());
+  StringRef name = getNodeName(bucket.location);
   return name.empty() ? bucket.tensors.front().name().str() : name.str();
 }
 
@@ -69,7 +69,7 @@ static ArrayAttr describeFlat(const Bucket &bucket, Type element, bool isScatter
   ShardingAttr partial = makeSharding(context, {Axes()}, axes);
   std::vector<std::string> names; // those of a layer are in its location
   if (!bucket.isStacked())
-    for (StringAttr name : getNodeNames(bucket.location()))
+    for (StringAttr name : getNodeNames(bucket.location))
       names.push_back(name.str());
   return ArrayAttr::get(context, describeTensor(type, names, isScatter ? partial : cut,
                                                 isScatter ? cut : whole));
@@ -87,7 +87,7 @@ static DictionaryAttr originOf(const Bucket &bucket, StringRef rule, Type elemen
 static Value gatherLayer(OpBuilder &builder, const Bucket &bucket, Value part, StringRef rule) {
   auto type = RankedTensorType::get({bucket.length}, graph::elementOf(part));
   auto gather =
-      AllGatherOp::create(builder, bucket.location(), type, part, bucket.axes, /*dim=*/0);
+      AllGatherOp::create(builder, bucket.location, type, part, bucket.axes, /*dim=*/0);
   gather->setAttr(kOrigin, originOf(bucket, rule, graph::elementOf(part), /*isScatter=*/false));
   return gather;
 }
@@ -95,7 +95,7 @@ static Value gatherLayer(OpBuilder &builder, const Bucket &bucket, Value part, S
 Value flat::gatherFlat(OpBuilder &builder, const Bucket &bucket, Value part, StringRef rule) {
   if (graph::shapeOf(part).size() == 1)
     return gatherLayer(builder, bucket, part, rule);
-  return mapLayers(builder, bucket.location(), part, [&](OpBuilder &inner, Value slice) {
+  return mapLayers(builder, bucket.location, part, [&](OpBuilder &inner, Value slice) {
     return gatherLayer(inner, bucket, slice, rule);
   });
 }
@@ -103,7 +103,7 @@ Value flat::gatherFlat(OpBuilder &builder, const Bucket &bucket, Value part, Str
 static Value scatterLayer(OpBuilder &builder, const Bucket &bucket, Value whole, StringRef rule) {
   auto type =
       RankedTensorType::get({bucket.length / bucket.members}, graph::elementOf(whole));
-  auto scatter = ReduceScatterOp::create(builder, bucket.location(), type, whole, bucket.axes,
+  auto scatter = ReduceScatterOp::create(builder, bucket.location, type, whole, bucket.axes,
                                          /*dim=*/0, graph::ReduceKind::sum);
   scatter->setAttr(kOrigin, originOf(bucket, rule, graph::elementOf(whole), /*isScatter=*/true));
   return scatter;
@@ -112,7 +112,7 @@ static Value scatterLayer(OpBuilder &builder, const Bucket &bucket, Value whole,
 Value flat::scatterFlat(OpBuilder &builder, const Bucket &bucket, Value whole, StringRef rule) {
   if (graph::shapeOf(whole).size() == 1)
     return scatterLayer(builder, bucket, whole, rule);
-  return mapLayers(builder, bucket.location(), whole, [&](OpBuilder &inner, Value slice) {
+  return mapLayers(builder, bucket.location, whole, [&](OpBuilder &inner, Value slice) {
     return scatterLayer(inner, bucket, slice, rule);
   });
 }
@@ -138,7 +138,7 @@ static void flattenLayers(const Bucket &bucket, const llvm::MapVector<Value, siz
     edit.tensorOf = [&](OpBuilder &builder, BlockArgument slice, size_t number) {
       if (!whole)
         whole = bucket.zero == 3 ? gatherFlat(builder, bucket, slice, kBeforeUse) : Value(slice);
-      return partOf(builder, bucket.location(), whole, bucket.tensors[number]);
+      return partOf(builder, bucket.location, whole, bucket.tensors[number]);
     };
     editStacked(repeat, edit, bucket.tensors.size());
   }
@@ -166,7 +166,7 @@ LogicalResult flat::flattenWeights(func::FuncOp func, const Bucket &bucket) {
     flattenLayers(bucket, args, flatArg);
   if (Operation *user = firstUser(func, args)) {
     OpBuilder builder(user);
-    Location loc = bucket.location();
+    Location loc = bucket.location;
     graph::Build b(builder, loc);
     Value whole = bucket.zero == 3 ? gatherFlat(builder, bucket, flatArg, kBeforeUse) : flatArg;
     for (auto [arg, number] : args) {
@@ -191,7 +191,7 @@ namespace {
 class GradientFlattener {
 public:
   GradientFlattener(func::FuncOp func, const Bucket &bucket, graph::StateOp sum)
-      : func(func), bucket(bucket), sum(sum), loc(bucket.location()) {}
+      : func(func), bucket(bucket), sum(sum), loc(bucket.location) {}
   LogicalResult run();
 
 private:

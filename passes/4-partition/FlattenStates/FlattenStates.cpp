@@ -50,7 +50,7 @@ graph::StateOp FlattenStates::makeSum(const Bucket &bucket, int64_t stage, size_
   OpBuilder builder(last);
   builder.setInsertionPointAfter(last);
   auto sum = graph::StateOp::create(
-      builder, bucket.location(), ("bucket" + Twine(stage) + "." + Twine(number) + ".sum").str(),
+      builder, bucket.location, ("bucket" + Twine(stage) + "." + Twine(number) + ".sum").str(),
       bucket.typeOf(element, /*isWhole=*/true), graph::Role::accumulator, FlatSymbolRefAttr(),
       /*views=*/ArrayAttr(), /*stacked=*/false, /*valid_shape=*/ArrayAttr());
   sum->setAttr(kStages, builder.getI64ArrayAttr({stage}));

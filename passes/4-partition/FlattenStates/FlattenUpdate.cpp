@@ -68,7 +68,7 @@ static void describeParts(Operation *sum, const Bucket &bucket) {
 
 void UpdateFlattener::mapArguments() {
   const BucketTensor &first = bucket.tensors.front();
-  args = updateArguments(func, first.parameter);
+  args = updateArguments(func, first);
   bool hasMaster = bool(Bucket::stateOf(first, Role::master));
   OpBuilder start = OpBuilder::atBlockBegin(&func.getBody().front());
   const Role roles[] = {hasMaster ? Role::master : Role::parameter, Role::accumulator,
@@ -84,7 +84,7 @@ void UpdateFlattener::mapArguments() {
         (void)func.insertArgument(
             index, sum.getType(),
             b.getDictionaryAttr(b.getNamedAttr(kState, FlatSymbolRefAttr::get(sum))),
-            bucket.location());
+            bucket.location);
         gradient = func.getArgument(index);
       } else {
         gradient = addFlatArgument(func, bucket, role, element, /*isWhole=*/false);
@@ -95,7 +95,7 @@ void UpdateFlattener::mapArguments() {
     Value value = addFlatArgument(func, bucket, role, element, isWhole);
     // A parameter that is its own master is whole; each rank updates its part of it.
     if (isWhole)
-      value = AllSliceOp::create(start, bucket.location(), bucket.typeOf(element, false), value,
+      value = AllSliceOp::create(start, bucket.location, bucket.typeOf(element, false), value,
                                  bucket.axes, /*dim=*/bucket.isStacked());
     flats[arg] = value;
   }
@@ -125,7 +125,7 @@ void UpdateFlattener::cloneNorm(graph::ReduceOp op) {
   Value value = flats.lookup(op.getOperand());
   SmallVector<int64_t> dims(graph::shapeOf(value).size());
   std::iota(dims.begin(), dims.end(), 0);
-  Value norm = graph::Build(builder, bucket.location())
+  Value norm = graph::Build(builder, bucket.location)
                    .reduce(value, graph::ReduceKind::sum_squares, dims);
   op.getResult().replaceAllUsesWith(norm);
   norms.push_back({norm, bucket.axes});
@@ -187,7 +187,7 @@ void UpdateFlattener::returnStates() {
 // Replaces the sums of squares of a parameter that the bucket's sum covers by zero.
 void UpdateFlattener::dropNorms(const BucketTensor &tensor) {
   llvm::DenseSet<Value> own;
-  for (BlockArgument arg : updateArguments(func, tensor.parameter))
+  for (BlockArgument arg : updateArguments(func, tensor))
     if (arg)
       own.insert(arg);
   for (Operation &op : llvm::make_early_inc_range(func.getBody().front().without_terminator())) {

@@ -8,12 +8,6 @@ using namespace mlir;
 
 namespace llmc {
 
-static void append(ArrayRef<StringAttr> more, SmallVectorImpl<StringAttr> &names) {
-  for (StringAttr name : more)
-    if (!llvm::is_contained(names, name))
-      names.push_back(name);
-}
-
 // Returns the fields of a collective's origin beyond tactic, rule and node; null if there is none.
 static DictionaryAttr getDetail(DictionaryAttr origin) {
   NamedAttrList fields(origin);
@@ -23,18 +17,18 @@ static DictionaryAttr getDetail(DictionaryAttr origin) {
 }
 
 plan::OriginAttr getOrigin(Operation *op) {
-  SmallVector<StringAttr> names;
+  llvm::SetVector<StringAttr> names;
   std::string kinds = op->getName().getStringRef().str();
   if (auto group = dyn_cast<plan::GroupOp>(op)) {
     llvm::SetVector<StringRef> parts;
     for (Operation &part : group.getBody().front().without_terminator()) {
-      append(parallel::getNodeNames(part.getLoc()), names);
+      names.insert_range(parallel::getNodeNames(part.getLoc()));
       if (!isa<graph::ConstantOp>(part))
         parts.insert(part.getName().getStringRef());
     }
     kinds = llvm::join(parts, " ");
   } else {
-    names = parallel::getNodeNames(op->getLoc());
+    names.insert_range(parallel::getNodeNames(op->getLoc()));
   }
   DictionaryAttr detail;
   StringRef tactic, rule;
@@ -45,9 +39,9 @@ plan::OriginAttr getOrigin(Operation *op) {
     if (auto attr = origin.getAs<StringAttr>("rule"))
       rule = attr.getValue();
     if (auto attr = origin.getAs<StringAttr>("node"); attr && names.empty())
-      names.push_back(attr);
+      names.insert(attr);
   }
-  return plan::OriginAttr::get(op->getContext(), kinds, names, tactic, rule, detail);
+  return plan::OriginAttr::get(op->getContext(), kinds, names.getArrayRef(), tactic, rule, detail);
 }
 
 // Describes a value that crosses a stage boundary: its name, its global type and its sharding.
