@@ -36,10 +36,39 @@ json describeModel(const ProgramT &program) {
       if (state->role == StateRole::Parameter && state->owner)
         parameters += elementsOf(state->global_shape);
   }
-  return {{"name", program.model->name},
-          {"parameters", parameters},
-          {"layers", layers},
-          {"blocks", program.model->blocks}};
+  json model = {{"name", program.model->name},
+                {"parameters", parameters},
+                {"layers", layers},
+                {"blocks", program.model->blocks}};
+  if (program.active_parameters)
+    model["active_parameters"] = program.active_parameters;
+  return model;
+}
+
+// Describes mixtures by their products: the experts of all ranks and of one, the rows for which a rank has room,
+// and those that an expert takes, by their average. Null without any.
+json describeExperts(const ProgramT &program) {
+  int64_t own = 0, all = 0;
+  for (const auto &stage : program.stages)
+    for (const auto &procedure : stage->procedures)
+      for (const auto &instruction : procedure->instructions) {
+        const MatmulT *product = instruction->body.AsMatmul();
+        if (!product || !product->routing)
+          continue;
+        int64_t parts = 1;
+        for (size_t axis = 0; axis < product->routing->first->coefs.size(); ++axis)
+          if (product->routing->first->coefs[axis] != 0)
+            parts *= program.mesh->axes[axis]->size;
+        own = std::max(own, product->batch);
+        all = std::max(all, product->batch * parts);
+      }
+  if (own == 0)
+    return nullptr;
+  return {{"experts", all},
+          {"local_experts", own},
+          {"budget", program.moe_budget},
+          {"budget_most", program.moe_budget_most},
+          {"capacity", program.moe_capacity}};
 }
 
 // Lists the sources that some stage holds as a parameter, in their own order.
@@ -309,6 +338,7 @@ json inspectJson(const ProgramT &program, uint64_t fileBytes) {
           {"constants", program.model->constants},
           {"mesh", describeMesh(program)},
           {"ranks", rankCount(*program.mesh)},
+          {"experts", describeExperts(program)},
           {"micro_batch", microBatch(program)},
           {"micro_batches", microBatches(program)},
           {"schedule", program.mode == Mode::Infer ? "none" : program.schedule},

@@ -4,6 +4,7 @@
 #include "lib/report/Report.h"
 #include "lib/report/Text.h"
 #include "lib/report/Timeline.h"
+#include "lib/support/FlagSetters.h"
 
 #include <algorithm>
 #include <iomanip>
@@ -207,17 +208,35 @@ std::string recomputeNote(const planfile::ProgramT &program) {
          " of a micro-batch again)";
 }
 
+static std::string expertsText(const json &experts) {
+  if (experts.is_null())
+    return "";
+  std::string text =
+      "\nexperts   " + number(experts["experts"]) + ", " + number(experts["local_experts"]) + " on a rank";
+  if (double budget = experts["budget"]; budget > 0)
+    text += ", which has room for " + support::realText(budget) + " times the average of rows (" +
+            support::realText(experts["budget_most"]) + " would hold all)";
+  else if (experts["local_experts"] < experts["experts"])
+    text += ", which has room for all rows";
+  if (double capacity = experts["capacity"]; capacity > 0)
+    text += "; an expert takes " + support::realText(capacity) + " times its share of a row of tokens";
+  return text;
+}
+
 std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
   json j = inspectJson(program, fileBytes);
   std::ostringstream out;
   const json &model = j["model"];
   out << "model     " << model["name"].get<std::string>() << ": "
-      << countOf(model["parameters"], "parameter") << " in " << countOf(j["parameters"].size(), "tensor")
+      << countOf(model["parameters"], "parameter")
+      << (model.contains("active_parameters") ? " (" + number(model["active_parameters"]) + " for each token)" : "")
+      << " in " << countOf(j["parameters"].size(), "tensor")
       << ", " << countOf(model["layers"], "layer");
   if (!model["blocks"].empty())
     out << " (" << joined(model["blocks"], ", ") << ")";
   out << "\nconstants " << (j["constants"].empty() ? "none" : joined(j["constants"], ", "))
-      << "\nmesh      " << planfile::meshText(*program.mesh, " ", " x ") << ": " << countOf(j["ranks"], "rank") << "\nbatch     ";
+      << "\nmesh      " << planfile::meshText(*program.mesh, " ", " x ") << ": " << countOf(j["ranks"], "rank")
+      << expertsText(j["experts"]) << "\nbatch     ";
   if (j["mode"] == "infer")
     out << countOf(program.global_batch, "row") << " a run (inference)";
   else

@@ -72,6 +72,9 @@ def counted(folder, mesh, ranks, *flags):
     program = os.path.join(folder, "program")
     compile_model(write_config(folder, MIXTRAL), program, "--mesh", mesh, "--seq", SEQ, *flags)
     plan = inspect(program)
+    experts = MIXTRAL["num_local_experts"]
+    said = {"experts": experts, "local_experts": experts // ranks, "budget": 0, "budget_most": 0, "capacity": 0}
+    require(plan["experts"] == said, f"inspect says {plan['experts']}, expected {said}")
     stages = {s["stage"]: s["last_layer"] - s["first_layer"] + 1 for s in plan["stages"]}
     tokens = SEQ // (plan["mesh"]["cp"] * plan["mesh"]["tp"] if "tp" in mesh or plan["mesh"]["tp"] > 1 else plan["mesh"]["cp"])
     for stage, layers in stages.items():
@@ -166,6 +169,7 @@ def overflow(folder):
     program, saved = os.path.join(folder, "program"), os.path.join(folder, "saved")
     compile_model(write_config(folder, MIXTRAL), program, "--mesh", "dp=4,ep=4", "--seq", SEQ, "--moe-budget", 1)
     plan = inspect(program)
+    require([plan["experts"][key] for key in ("budget", "budget_most")] == [1, 4], f"inspect says {plan['experts']}")
     data = write_tokens(folder)
     done = call([program, "--data", data, "--steps", 3, "--weights", weights, "--save", saved, "--metrics", os.path.join(folder, "m")], check=False)
     require(done.returncode == 1, f"exit {done.returncode}: {done.stdout}")
