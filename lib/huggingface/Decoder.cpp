@@ -1,6 +1,6 @@
 #include "lib/huggingface/Decoder.h"
 
-#include "llvm/Support/FormatVariadic.h"
+#include "lib/support/FlagSetters.h"
 
 #include <cmath>
 
@@ -118,7 +118,7 @@ void hf::readSparseLayers(Config &config, Decoder &decoder) {
     if (layer == std::floor(layer) && layer >= 0 && layer < double(count))
       decoder.layers[int64_t(layer)].sparse = false;
     else
-      config.note("\"mlp_only_layers\": there is no layer " + llvm::formatv("{0}", layer).str() + ", expected 0 to " +
+      config.note("\"mlp_only_layers\": there is no layer " + support::realText(layer) + ", expected 0 to " +
                   std::to_string(count - 1));
 }
 
@@ -265,19 +265,28 @@ private:
 
 } // namespace
 
+// Notes more experts than a tensor for each can be read of in some seconds.
+static void checkCount(Config &config, const Mixture &mixture, int64_t layers) {
+  constexpr int64_t most = 65'536;
+  if (layers && mixture.experts > most / layers)
+    config.note(std::to_string(layers) + " x " + std::to_string(mixture.experts) +
+                " experts, those of each layer, are more than " + std::to_string(most));
+}
+
 BuiltModel hf::buildDecoder(MLIRContext &context, Config &config, const CompileOptions &options,
                             const Decoder &decoder) {
   BuiltModel out;
   out.sequence = decoder.sequence;
   out.vocabulary = decoder.vocabulary;
+  const Mixture &m = decoder.mixture;
+  int64_t sparse = llvm::count_if(decoder.layers, [](const DecoderLayer &layer) { return layer.sparse; });
+  checkCount(config, m, sparse);
   if (!config.problems().empty())
     return out;
   ModelBuilder builder(context, options.batchRows(), out.sequence);
   Forward forward(builder, decoder, options.batchRows());
   out.module = builder.finish(forward.logits());
   out.stacks = std::move(forward.stacks);
-  const Mixture &m = decoder.mixture;
-  int64_t sparse = llvm::count_if(decoder.layers, [](const DecoderLayer &layer) { return layer.sparse; });
   if (sparse)
     out.activeParameters =
         builder.parameters() - sparse * (m.experts - m.choices) * m.parametersOfExpert(decoder.width);

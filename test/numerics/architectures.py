@@ -38,15 +38,15 @@ MODELS = {
     "gemma3_text": (12912, 3, ["attention x3", "rotary x6", "mlp x3", "rms norm x19",
                                "embedding x1", "head x1"]),
     "olmo2": (9168, 2, with_norms("rms norm x9")),
-    "mixtral": (24312, 2, with_mixture("mixture x2")),
-    "qwen2_moe": (20472, 2, with_mixture("mlp x2", "mixture x2")),
+    "mixtral": (34824, 2, with_mixture("mixture x2")),
+    "qwen2_moe": (24024, 2, with_mixture("mlp x2", "mixture x2")),
     "qwen3_moe": (25704, 3, ["attention x3", "rotary x6", "mlp x1", "mixture x2", "rms norm x13",
                                         "embedding x1", "head x1"]),
     # A dense layer, then those with an expert that all tokens take; both vectors of attention have norms.
     "deepseek_v2": (20640, 2, with_norms("rms norm x7", with_mixture("mlp x2", "mixture x1"))),
     "deepseek_v3": (31012, 3, ["attention x3", "rotary x6", "mlp x3", "mixture x2", "rms norm x13",
                                             "embedding x1", "head x1"]),
-    "gpt_oss": (19372, 2, with_mixture("mixture x2")),
+    "gpt_oss": (23120, 2, with_mixture("mixture x2")),
     "bert": (11859, 2, ENCODER),
     # Positions that count the tokens before them are looked up too.
     "roberta": (11859, 2, [b.replace("embedding x1", "embedding x2") for b in ENCODER]),
@@ -62,6 +62,9 @@ PUBLISHED = {
         hidden_size=16384, intermediate_size=53248, num_hidden_layers=126, num_attention_heads=128,
         num_key_value_heads=8, vocab_size=128256)),
 }
+MIXTURES = ["mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3", "gpt_oss"]
+# Ranks of experts among those of the batch, of tokens and of features, and beside stages.
+MESHES_OF_EXPERTS = ["dp=2,ep=2", "dp=4,ep=4", "dp=2,tp=2,ep=4,etp=1", "tp=2,etp=2", "dp=2,tp=2,ep=2,etp=2", "dp=2,cp=2,tp=2,ep=8"]
 LOSS_LIMIT, GRADIENT_LIMIT = 1e-6, 2e-5
 
 
@@ -172,6 +175,11 @@ for name in MODELS:
     for mesh in ["1", "2x2x2"]:
         suite.run(f"{name}, mesh {mesh}", check, name, mesh)
     suite.run(f"{name}, one run on 2x1x2", inference, name, "2x1x2")
+for name in MIXTURES:
+    for mesh in MESHES_OF_EXPERTS:
+        suite.run(f"{name}, mesh {mesh}", check, name, mesh)
+    for zero in [0, 1, 3]:
+        suite.run(f"{name}, mesh 2x2x2, ep 2, ZeRO {zero}", check, name, "2x2x2", "--ep", 2, "--zero", zero)
 for title, expected in PUBLISHED.items():
     suite.run(title, published, *expected)
 for name in ["llama", "gemma2", "gpt_neox", "bert"]:

@@ -45,8 +45,8 @@ SMALL = {
                             sliding_attention=ROPE,
                             full_attention=dict(rope_type="linear", rope_theta=1e6, factor=8.0))),
     "olmo2": dict(TINY, num_key_value_heads=2, vocab_size=43, intermediate_size=24),
-    "mixtral": dict(TINY, num_key_value_heads=2, intermediate_size=24, num_local_experts=5, num_experts_per_tok=2),
-    "qwen2_moe": dict(TINY, num_key_value_heads=2, intermediate_size=32, num_experts=6, num_experts_per_tok=3,
+    "mixtral": dict(TINY, num_key_value_heads=2, intermediate_size=24, num_local_experts=8, num_experts_per_tok=2),
+    "qwen2_moe": dict(TINY, num_key_value_heads=2, intermediate_size=32, num_experts=8, num_experts_per_tok=3,
                       moe_intermediate_size=12, shared_expert_intermediate_size=20, use_sliding_window=True,
                       sliding_window=6, max_window_layers=1),
     "qwen3_moe": dict(TINY, num_key_value_heads=1, head_dim=8, num_hidden_layers=3, intermediate_size=32,
@@ -62,7 +62,7 @@ SMALL = {
                         n_group=4, topk_group=2, routed_scaling_factor=2.5, rope_parameters=dict(
                             rope_type="yarn", rope_theta=10000.0, factor=4.0, mscale=0.7, mscale_all_dim=1.1,
                             beta_fast=32.0, beta_slow=1.0, original_max_position_embeddings=16)),
-    "gpt_oss": dict(TINY, num_key_value_heads=2, head_dim=8, intermediate_size=12, num_local_experts=6,
+    "gpt_oss": dict(TINY, num_key_value_heads=2, head_dim=8, intermediate_size=12, num_local_experts=8,
                     num_experts_per_tok=2, sliding_window=5, swiglu_limit=0.1, rope_parameters=dict(
                         rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_fast=32.0, beta_slow=1.0,
                         truncate=False, original_max_position_embeddings=16)),
