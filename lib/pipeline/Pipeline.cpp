@@ -210,6 +210,9 @@ static void checkExperts(const CompileOptions &options, const planfile::MeshSize
                         : options.moeBudget > 0   ? "--moe-budget"
                         : options.moeCapacity > 0 ? "--moe-capacity"
                                                   : "";
+  if (!hasExperts && sizes.ep > 1)
+    errors.push_back(support::text("--ep ", sizes.ep, " shares out experts, and no mixture of experts is found in the "
+                                   "model; leave it out"));
   if (!hasExperts && !useless.empty())
     errors.push_back(useless + " is for mixtures of experts, and the model has none; leave it out");
   if (hasExperts && options.moeBudget > 0 && sizes.ep == 1)

@@ -63,15 +63,6 @@ func.func @micro(%x: tensor<2x4x8xf32> {graph.input = "x"}, %p: tensor<2x4x4xf32
 
 // -----
 
-// expected-error @+1 {{no mixture of experts is found that ep = 2 ranks could share; use ep = 1}}
-module attributes {parallel.mesh = #parallel.mesh<["pp"=1, "dp"=2], ep = ["dp"]>} {
-  func.func @micro(%x: tensor<2x4xf32> {graph.input = "x"}) -> (tensor<2x4xf32> {graph.output = "y"}) {
-    return %x : tensor<2x4xf32>
-  }
-}
-
-// -----
-
 // expected-error @+1 {{tactic expert needs @micro and parallel.mesh}}
 module {
 }
