@@ -15,8 +15,8 @@ namespace llmc::report {
 // Returns the object of `inspect --json`, for a plan that checkBounds accepts:
 //   model {name, parameters, layers, blocks, active_parameters (those that one token uses; of mixtures
 //   alone)}, experts {experts, local_experts, budget, budget_most, capacity} (of mixtures, else null; rows for
-//   which a rank has room, and with which it would hold all, if --moe-budget limits them; rows that an expert
-//   takes if --moe-capacity does; each by the average; 0: no limit), mode (train|infer), recompute,
+//   which a rank of ep has room, and for how many it takes to hold all; rows that an expert takes if
+//   --moe-capacity limits them; each by the average; 0: no limit), mode (train|infer), recompute,
 //   memory_limit (bytes; 0: none),
 //   sequence_parallel (on|off), cp_kind (ring|heads|none), dropout (rates),
 //   attention_flops [of a step, by coordinate along cp, of one rank of each stage together],

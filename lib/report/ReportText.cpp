@@ -213,7 +213,7 @@ static std::string expertsText(const json &experts) {
     return "";
   std::string text =
       "\nexperts   " + number(experts["experts"]) + ", " + number(experts["local_experts"]) + " on a rank";
-  if (double budget = experts["budget"]; budget > 0)
+  if (double budget = experts["budget"]; budget < experts["budget_most"].get<double>())
     text += ", which has room for " + support::realText(budget) + " times the average of rows (" +
             support::realText(experts["budget_most"]) + " would hold all)";
   else if (experts["local_experts"] < experts["experts"])

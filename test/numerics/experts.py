@@ -73,7 +73,7 @@ def counted(folder, mesh, ranks, *flags):
     compile_model(write_config(folder, MIXTRAL), program, "--mesh", mesh, "--seq", SEQ, *flags)
     plan = inspect(program)
     experts = MIXTRAL["num_local_experts"]
-    said = {"experts": experts, "local_experts": experts // ranks, "budget": 0, "budget_most": 0, "capacity": 0}
+    said = {"experts": experts, "local_experts": experts // ranks, "budget": ranks, "budget_most": ranks, "capacity": 0}
     require(plan["experts"] == said, f"inspect says {plan['experts']}, expected {said}")
     stages = {s["stage"]: s["last_layer"] - s["first_layer"] + 1 for s in plan["stages"]}
     tokens = SEQ // (plan["mesh"]["cp"] * plan["mesh"]["tp"] if "tp" in mesh or plan["mesh"]["tp"] > 1 else plan["mesh"]["cp"])
