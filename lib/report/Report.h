@@ -14,10 +14,10 @@ namespace llmc::report {
 
 // Returns the object of `inspect --json`, for a plan that checkBounds accepts:
 //   model {name, parameters, layers, blocks, active_parameters (those that one token uses; of mixtures
-//   alone)}, experts {experts, local_experts, budget, budget_most, capacity} (of mixtures, else null; rows for
-//   which a rank of ep has room, and for how many it takes to hold all; rows that an expert takes if
-//   --moe-capacity limits them; each by the average; 0: no limit), mode (train|infer), recompute,
-//   memory_limit (bytes; 0: none),
+//   alone)}, mode (train|infer), recompute, memory_limit (bytes; 0: none),
+//   experts {experts, local_experts, budget, budget_most, capacity} (of mixtures, else null; rows for which
+//   a rank of ep has room, and for how many it takes to hold all; rows that an expert takes if they are
+//   limited by --moe-capacity; each by the average; 0: no limit),
 //   sequence_parallel (on|off), cp_kind (ring|heads|none), dropout (rates),
 //   attention_flops [of a step, by coordinate along cp, of one rank of each stage together],
 //   inputs [{name, dtype, shape}], outputs [same], parameters,
