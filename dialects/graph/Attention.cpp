@@ -10,14 +10,6 @@ using namespace llmc::graph;
 
 //===-- Verify --------------------------------------------------------------===//
 
-static LogicalResult verifyShape(Operation *op, StringRef name, Value value,
-                                 ArrayRef<int64_t> expected) {
-  if (shapeOf(value) != expected)
-    return op->emitOpError("C1: ") << name << " has shape " << shapeText(shapeOf(value))
-                                   << ", expected " << shapeText(expected);
-  return success();
-}
-
 // Checks C3.
 template <typename Op> static LogicalResult verifyVisibility(Op op) {
   int64_t offset = op.getOffset();
@@ -101,9 +93,9 @@ template <typename Op> static LogicalResult verifyAttention(Op op) {
   if (q.size() != 4 || k.size() != 4)
     return op.emitOpError("C1: q and k have ranks ")
            << q.size() << " and " << k.size() << ", expected 4: [batch, rows, heads, dim]";
-  if (failed(verifyShape(op, "k", op.getK(), {q[0], k[1], k[2], q[3]})) ||
-      failed(verifyShape(op, "v", op.getV(), k)) || failed(verifyShape(op, "o", op.getO(), q)) ||
-      failed(verifyShape(op, "lse", op.getLse(), q.drop_back())))
+  if (failed(verifyShape(op, "C1", "k", op.getK(), {q[0], k[1], k[2], q[3]})) ||
+      failed(verifyShape(op, "C1", "v", op.getV(), k)) || failed(verifyShape(op, "C1", "o", op.getO(), q)) ||
+      failed(verifyShape(op, "C1", "lse", op.getLse(), q.drop_back())))
     return failure();
   if (k[2] == 0 || q[2] % k[2] != 0)
     return op.emitOpError("C2: ") << q[2] << " heads share " << k[2]
@@ -116,10 +108,10 @@ template <typename Op> static LogicalResult verifyAttention(Op op) {
 LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
 LogicalResult AttentionGradOp::verify() {
   if (failed(verifyAttention(*this)) ||
-      failed(verifyShape(*this, "cotangent", getCotangent(), shapeOf(getQ()))) ||
-      failed(verifyShape(*this, "dq", getDq(), shapeOf(getQ()))) ||
-      failed(verifyShape(*this, "dk", getDk(), shapeOf(getK()))) ||
-      failed(verifyShape(*this, "dv", getDv(), shapeOf(getV()))))
+      failed(verifyShape(*this, "C1", "cotangent", getCotangent(), shapeOf(getQ()))) ||
+      failed(verifyShape(*this, "C1", "dq", getDq(), shapeOf(getQ()))) ||
+      failed(verifyShape(*this, "C1", "dk", getDk(), shapeOf(getK()))) ||
+      failed(verifyShape(*this, "C1", "dv", getDv(), shapeOf(getV()))))
     return failure();
   return success();
 }

@@ -107,6 +107,23 @@ inline std::string shapeText(llvm::ArrayRef<int64_t> shape) {
   return text + "]";
 }
 
+// Checks the shape of the operand or result that the rule calls `name`.
+inline mlir::LogicalResult verifyShape(mlir::Operation *op, llvm::StringRef rule, llvm::StringRef name,
+                                       mlir::Value value, llvm::ArrayRef<int64_t> expected) {
+  if (shapeOf(value) != expected)
+    return op->emitOpError() << rule << ": " << name << " has shape " << shapeText(shapeOf(value)) << ", expected "
+                             << shapeText(expected);
+  return mlir::success();
+}
+
+// Checks that the first result has the element type of `operand`.
+inline mlir::LogicalResult verifyElement(mlir::Operation *op, llvm::StringRef rule, mlir::Value operand) {
+  mlir::Type got = elementOf(op->getResult(0));
+  if (got != elementOf(operand))
+    return op->emitOpError() << rule << ": result has element type " << got << ", expected " << elementOf(operand);
+  return mlir::success();
+}
+
 } // namespace llmc::graph
 
 #endif // LLMC_DIALECTS_GRAPH_DETAIL_H

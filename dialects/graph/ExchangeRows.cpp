@@ -1,24 +1,11 @@
 // Implements the exchange of rows with the ranks of their experts: what it means in the global program, and
 // the order of rows on a rank.
-#include "dialects/graph/Detail.h"
+#include "dialects/graph/RoutedRows.h"
 
 using namespace mlir;
 using namespace llmc::graph;
 
-using Shape = SmallVector<int64_t>;
 
-static Shape with(ArrayRef<int64_t> shape, int64_t last) {
-  Shape result(shape);
-  result.push_back(last);
-  return result;
-}
-static LogicalResult verifyShape(Operation *op, StringRef rule, StringRef name, Value value,
-                                 ArrayRef<int64_t> expected) {
-  if (shapeOf(value) != expected)
-    return op->emitOpError() << rule << ": " << name << " has shape " << shapeText(shapeOf(value))
-                             << ", expected " << shapeText(expected);
-  return success();
-}
 static LogicalResult verifyLost(Operation *op, Value lost, Value routes) {
   return verifyShape(op, "C3", "lost", lost, shapeOf(routes).drop_back());
 }
@@ -42,28 +29,6 @@ static LogicalResult verifySlots(Operation *op, StringRef rule, StringRef name, 
                              << ", expected that of the routes, " << shapeText(tokens)
                              << ", with at least as many slots";
   return success();
-}
-// Checks rows of tokens, which may lack the dim of choices.
-static LogicalResult verifyRows(Operation *op, StringRef rule, Value rows, Value routes) {
-  ArrayRef<int64_t> shape = shapeOf(rows), tokens = shapeOf(routes);
-  if (shape.empty() || tokens.empty() ||
-      (shape.drop_back() != tokens && shape.drop_back() != tokens.drop_back()))
-    return op->emitOpError() << rule << ": the operand has shape " << shapeText(shape) << ", expected "
-                             << shapeText(tokens) << ", or that without its last dim, and one more dim";
-  return success();
-}
-static LogicalResult verifyElement(Operation *op, StringRef rule, Value operand) {
-  if (elementOf(op->getResult(0)) != elementOf(operand))
-    return op->emitOpError() << rule << ": result has element type " << elementOf(op->getResult(0))
-                             << ", expected " << elementOf(operand);
-  return success();
-}
-static TensorFactors joined(TensorFactors factors, unsigned last) {
-  factors.push_back({last});
-  return factors;
-}
-static TensorFactors withoutLast(const TensorFactors &factors, bool drop) {
-  return TensorFactors(ArrayRef(factors).drop_back(drop ? 1 : 0));
 }
 
 //===-- exchange_routes -----------------------------------------------------===//
@@ -106,25 +71,38 @@ EmitClass ExchangeRoutesOp::getEmitClass() { return EmitClass::Special; }
 
 //===-- dispatch, collect ---------------------------------------------------===//
 
+namespace {
+// Holds the factors of rows on their way to experts and back: tokens and elements may be cut.
+struct ExchangeFactors {
+  ShardingRule rule;
+  TensorFactors routes, sources;
+  unsigned inner;
+};
+} // namespace
+
+static ExchangeFactors exchangeRule(Value routes, Value sources, Value rows) {
+  ExchangeFactors made;
+  ArrayRef<int64_t> shape = shapeOf(routes);
+  TensorFactors tokens = addFactors(made.rule, shape.drop_back());
+  made.routes = joined(tokens, made.rule.addFactor(shape.back(), FactorKind::Replicated));
+  made.sources = joined(tokens, made.rule.addFactor(shapeOf(sources).back(), FactorKind::Replicated));
+  made.inner = made.rule.addFactor(shapeOf(rows).back());
+  made.rule.linearIn = {{0}};
+  return made;
+}
+
 LogicalResult DispatchOp::verify() {
   if (failed(verifyExperts(*this, getExperts())) ||
       failed(verifySlots(*this, "C1", "sources", getSources(), getRoutes())) ||
-      failed(verifyRows(*this, "C2", getOperand(), getRoutes())) ||
+      failed(verifyRows(*this, "C2", "the operand", getOperand(), getRoutes(), /*mayShare=*/true)) ||
       failed(verifyShape(*this, "C3", "result", getResult(),
                          with(shapeOf(getSources()), shapeOf(getOperand()).back()))))
     return failure();
   return verifyElement(*this, "C3", getOperand());
 }
 ShardingRule DispatchOp::getShardingRule() {
-  ShardingRule rule;
-  rule.linearIn = {{0}};
-  ArrayRef<int64_t> shape = shapeOf(getRoutes());
-  TensorFactors tokens = addFactors(rule, shape.drop_back());
-  unsigned choices = rule.addFactor(shape.back(), FactorKind::Replicated);
-  unsigned slots = rule.addFactor(shapeOf(getSources()).back(), FactorKind::Replicated);
-  unsigned inner = rule.addFactor(shapeOf(getOperand()).back());
-  TensorFactors routes = joined(tokens, choices), sources = joined(tokens, slots);
-  rule.operands = {joined(withoutLast(routes, isShared()), inner), routes, sources};
+  auto [rule, routes, sources, inner] = exchangeRule(getRoutes(), getSources(), getOperand());
+  rule.operands = {rowsOf(routes, isShared(), inner), routes, sources};
   rule.results = {joined(sources, inner)};
   return rule;
 }
@@ -144,12 +122,10 @@ LogicalResult DispatchOp::differentiate(OpBuilder &builder, ArrayRef<Value> cota
   if (!cotangents[0])
     return success();
   Build b(builder, getLoc());
-  auto type = RankedTensorType::get(with(shapeOf(getRoutes()), shapeOf(getOperand()).back()),
-                                    elementOf(getOperand()));
-  Value g = CollectOp::create(builder, getLoc(), type, b.cast(cotangents[0], elementOf(getOperand())),
-                              getRoutes(), getSources(), getExperts());
-  int64_t choices = shapeOf(getRoutes()).size() - 1;
-  gradients[0] = isShared() ? b.reduce(g, ReduceKind::sum, {choices}) : g;
+  Value g = CollectOp::create(builder, getLoc(), rowsType(getRoutes(), getOperand()),
+                              b.cast(cotangents[0], elementOf(getOperand())), getRoutes(), getSources(),
+                              getExperts());
+  gradients[0] = cotangentOfRows(b, g, getRoutes(), isShared());
   return success();
 }
 EmitClass DispatchOp::getEmitClass() { return EmitClass::Movement; }
@@ -166,14 +142,7 @@ LogicalResult CollectOp::verify() {
   return verifyElement(*this, "C3", getOperand());
 }
 ShardingRule CollectOp::getShardingRule() {
-  ShardingRule rule;
-  rule.linearIn = {{0}};
-  ArrayRef<int64_t> shape = shapeOf(getRoutes());
-  TensorFactors tokens = addFactors(rule, shape.drop_back());
-  unsigned choices = rule.addFactor(shape.back(), FactorKind::Replicated);
-  unsigned slots = rule.addFactor(shapeOf(getSources()).back(), FactorKind::Replicated);
-  unsigned inner = rule.addFactor(shapeOf(getOperand()).back());
-  TensorFactors routes = joined(tokens, choices), sources = joined(tokens, slots);
+  auto [rule, routes, sources, inner] = exchangeRule(getRoutes(), getSources(), getOperand());
   rule.operands = {joined(sources, inner), routes, sources};
   rule.results = {joined(routes, inner)};
   return rule;
@@ -306,7 +275,7 @@ EmitClass CountSourcesOp::getEmitClass() { return EmitClass::Special; }
 //===-- pack_rows, unpack_rows ----------------------------------------------===//
 
 LogicalResult PackRowsOp::verify() {
-  if (failed(verifyRows(*this, "C1", getOperand(), getPlaces())) ||
+  if (failed(verifyRows(*this, "C1", "the operand", getOperand(), getPlaces(), /*mayShare=*/true)) ||
       failed(verifyShape(*this, "C2", "result", getResult(),
                          with(shapeOf(getPlaces()), shapeOf(getOperand()).back()))))
     return failure();
@@ -352,14 +321,13 @@ LogicalResult PackRowsOp::differentiate(OpBuilder &builder, ArrayRef<Value> cota
   Build b(builder, getLoc());
   Value g = UnpackRowsOp::create(builder, getLoc(), getResult().getType(),
                                  b.cast(cotangents[0], elementOf(getOperand())), getPlaces());
-  int64_t choices = shapeOf(getPlaces()).size() - 1;
-  gradients[0] = isShared() ? b.reduce(g, ReduceKind::sum, {choices}) : g;
+  gradients[0] = cotangentOfRows(b, g, getPlaces(), isShared());
   return success();
 }
 EmitClass PackRowsOp::getEmitClass() { return EmitClass::Movement; }
 
 LogicalResult UnpackRowsOp::verify() {
-  if (failed(verifyRows(*this, "C1", getOperand(), getPlaces())))
+  if (failed(verifyRows(*this, "C1", "the operand", getOperand(), getPlaces(), /*mayShare=*/true)))
     return failure();
   if (shapeOf(getOperand()).size() != shapeOf(getPlaces()).size() + 1)
     return emitOpError("C1: the operand has shape ") << shapeText(shapeOf(getOperand()))

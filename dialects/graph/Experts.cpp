@@ -1,27 +1,13 @@
 // Implements routes and the products of routed rows.
-#include "dialects/graph/Detail.h"
 #include "dialects/graph/Product.h"
+#include "dialects/graph/RoutedRows.h"
 
 using namespace mlir;
 using namespace llmc::graph;
 
-using Shape = SmallVector<int64_t>;
 
-static LogicalResult verifyShape(Operation *op, StringRef rule, StringRef name, Value value,
-                                 ArrayRef<int64_t> expected) {
-  if (shapeOf(value) != expected)
-    return op->emitOpError() << rule << ": " << name << " has shape " << shapeText(shapeOf(value))
-                             << ", expected " << shapeText(expected);
-  return success();
-}
-static Shape with(ArrayRef<int64_t> shape, int64_t last) {
-  Shape result(shape);
-  result.push_back(last);
-  return result;
-}
-// Checks rows that have the dims of `routes` and then one more, or that without the dim of choices.
-static LogicalResult verifyRows(Operation *op, StringRef rule, StringRef name, Value rows, Value routes,
-                                bool mayShare) {
+LogicalResult llmc::graph::verifyRows(Operation *op, StringRef rule, StringRef name, Value rows, Value routes,
+                                      bool mayShare) {
   ArrayRef<int64_t> shape = shapeOf(rows), tokens = shapeOf(routes);
   bool fits = !tokens.empty() && !shape.empty() &&
               (shape.drop_back() == tokens || (mayShare && shape.drop_back() == tokens.drop_back()));
@@ -30,14 +16,6 @@ static LogicalResult verifyRows(Operation *op, StringRef rule, StringRef name, V
                              << shapeText(tokens) << (mayShare ? ", or that without its last dim," : "")
                              << " and one more dim";
   return success();
-}
-static TensorFactors joined(TensorFactors factors, unsigned last) {
-  factors.push_back({last});
-  return factors;
-}
-// Returns the factors of rows, which may lack the dim of choices.
-static TensorFactors rowsOf(const TensorFactors &routes, bool isShared, unsigned last) {
-  return joined(TensorFactors(ArrayRef(routes).drop_back(isShared ? 1 : 0)), last);
 }
 
 template <typename T> static bool isUnsure(T) { return false; }
@@ -311,12 +289,9 @@ LogicalResult GroupedMatmulOp::differentiate(OpBuilder &builder, ArrayRef<Value>
     return success();
   Build b(builder, getLoc());
   Value g = b.cast(cotangents[0], elementOf(getOperand()));
-  int64_t choices = shapeOf(getRoutes()).size() - 1;
-  auto rows = RankedTensorType::get(with(shapeOf(getRoutes()), shapeOf(getOperand()).back()),
-                                    elementOf(getOperand()));
-  Value dx = GroupedMatmulOp::create(builder, getLoc(), rows, g, getWeights(), getRoutes(), getOffset(),
-                                     !getTransposed(), getExchanged());
-  gradients[0] = isShared() ? b.reduce(dx, ReduceKind::sum, {choices}) : dx;
+  Value dx = GroupedMatmulOp::create(builder, getLoc(), rowsType(getRoutes(), getOperand()), g, getWeights(),
+                                     getRoutes(), getOffset(), !getTransposed(), getExchanged());
+  gradients[0] = cotangentOfRows(b, dx, getRoutes(), isShared());
   Value lhs = getTransposed() ? g : getOperand(), rhs = getTransposed() ? getOperand() : g;
   gradients[1] = GroupedOuterOp::create(builder, getLoc(), getWeights().getType(), lhs, rhs, getRoutes(),
                                         getOffset(), getExchanged());

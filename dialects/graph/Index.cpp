@@ -11,20 +11,6 @@ static Shape joined(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
   shape.append(b.begin(), b.end());
   return shape;
 }
-static LogicalResult verifyShape(Operation *op, StringRef rule, StringRef name, Value value,
-                                 ArrayRef<int64_t> expected) {
-  if (shapeOf(value) != expected)
-    return op->emitOpError() << rule << ": " << name << " has shape "
-                             << shapeText(shapeOf(value)) << ", expected " << shapeText(expected);
-  return success();
-}
-static LogicalResult verifyElement(Operation *op, StringRef rule, Value operand) {
-  Type got = elementOf(op->getResult(0));
-  if (got != elementOf(operand))
-    return op->emitOpError() << rule << ": result has element type " << got << ", expected "
-                             << elementOf(operand);
-  return success();
-}
 static LogicalResult verifyRank(Operation *op, StringRef rule, StringRef name, Value value) {
   if (shapeOf(value).empty())
     return op->emitOpError() << rule << ": " << name << " is a scalar, expected a dimension to "

@@ -14,7 +14,7 @@ static LogicalResult verifySameElement(Operation *op, StringRef rule) {
                                << elementOf(operand) << ", the operand's";
   return success();
 }
-static LogicalResult verifyShape(Operation *op, StringRef rule, ArrayRef<int64_t> expected) {
+static LogicalResult verifyResultShape(Operation *op, StringRef rule, ArrayRef<int64_t> expected) {
   if (shapeOf(op->getResult(0)) != expected)
     return op->emitOpError() << rule << ": result shape is "
                              << shapeText(shapeOf(op->getResult(0))) << ", expected "
@@ -192,7 +192,7 @@ LogicalResult TransposeOp::verify() {
     seen[dim] = true;
     expected.push_back(from[dim]);
   }
-  if (failed(verifyShape(*this, "C3", expected)))
+  if (failed(verifyResultShape(*this, "C3", expected)))
     return failure();
   return verifySameElement(*this, "C4");
 }
@@ -271,7 +271,7 @@ LogicalResult SliceOp::verify() {
              << ", expected 0 <= start <= limit <= " << shape[i] << " and step >= 1";
     expected.push_back((limit - start + step - 1) / step);
   }
-  if (failed(verifyShape(*this, "C3", expected)))
+  if (failed(verifyResultShape(*this, "C3", expected)))
     return failure();
   return verifySameElement(*this, "C4");
 }
@@ -353,7 +353,7 @@ LogicalResult PadOp::verify() {
                                            << ", expected none below 0; slice to drop elements";
     expected.push_back(low + high + shape[i] + std::max<int64_t>(shape[i] - 1, 0) * interior);
   }
-  if (failed(verifyShape(*this, "C3", expected)))
+  if (failed(verifyResultShape(*this, "C3", expected)))
     return failure();
   return verifySameElement(*this, "C4");
 }
@@ -413,7 +413,7 @@ LogicalResult ConcatOp::verify() {
                                          << ", which differs from operand 0's outside dimension "
                                          << dim;
   }
-  if (failed(verifyShape(*this, "C4", expected)))
+  if (failed(verifyResultShape(*this, "C4", expected)))
     return failure();
   return verifySameElement(*this, "C5");
 }

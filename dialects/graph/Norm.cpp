@@ -6,13 +6,6 @@
 using namespace mlir;
 using namespace llmc::graph;
 
-static LogicalResult verifyShape(Operation *op, StringRef rule, StringRef name, Value value,
-                                 ArrayRef<int64_t> expected) {
-  if (shapeOf(value) != expected)
-    return op->emitOpError() << rule << ": " << name << " has shape "
-                             << shapeText(shapeOf(value)) << ", expected " << shapeText(expected);
-  return success();
-}
 static LogicalResult verifyRank(Operation *op, Value x) {
   if (shapeOf(x).empty())
     return op->emitOpError("C1: x is a scalar, expected a last dimension");
