@@ -205,62 +205,57 @@ static std::string nameOf(MatmulForm form, MatmulTypes types, bool accumulate) {
   return text + (accumulate ? "_add" : "");
 }
 
-static LogicalResult emitFor(KernelTable &table, plan::MatmulOp matmul) {
-  auto type = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor(); };
-  MatmulTypes types{type(matmul.getLhs()).getElementType(), type(matmul.getOut()).getElementType()};
-  if (type(matmul.getRhs()).getElementType() != types.operands || !types.areMultiplied())
+// Returns the element types of a product. Fails with an error on those that no kernel multiplies.
+template <typename Op> static FailureOr<MatmulTypes> typesOf(Op matmul) {
+  auto type = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor().getElementType(); };
+  MatmulTypes types{type(matmul.getLhs()), type(matmul.getOut())};
+  if (type(matmul.getRhs()) != types.operands || !types.areMultiplied())
     return matmul.emitOpError("cpu kernels multiply f32 by f32 to f32, bf16 by bf16 to bf16 or "
                               "f32, and f16 by f16 to f16 or f32, got ")
            << matmul.getLhs().getType() << " by " << matmul.getRhs().getType() << " to "
            << matmul.getOut().getType();
-  auto calls = matmulCalls(matmul.getEquation(), type(matmul.getLhs()).getShape(),
-                           type(matmul.getRhs()).getShape(), type(matmul.getOut()).getShape(),
-                           matmul.getAccumulate());
+  return types;
+}
+
+// Emits the kernel for a product of this form, which overwrites or adds, and names it in the op.
+template <typename Op>
+static LogicalResult emitProduct(KernelTable &table, Op matmul, MatmulForm form, bool accumulate, MatmulTypes types) {
+  std::string name = nameOf(form, types, accumulate);
+  auto emitted = table.get(name, name, "graph.matmul", matmul.getLoc(), [&](Kernel &kernel) {
+    emitMatmul(kernel, form, accumulate, types);
+    return success();
+  });
+  if (failed(emitted))
+    return failure();
+  if (accumulate)
+    matmul.setFallbackAccumulate(emitted->name);
+  else
+    matmul.setFallback(emitted->name);
+  return success();
+}
+
+static LogicalResult emitFor(KernelTable &table, plan::MatmulOp matmul) {
+  FailureOr<MatmulTypes> types = typesOf(matmul);
+  if (failed(types))
+    return failure();
+  auto shape = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor().getShape(); };
+  auto calls = matmulCalls(matmul.getEquation(), shape(matmul.getLhs()), shape(matmul.getRhs()),
+                           shape(matmul.getOut()), matmul.getAccumulate());
   if (failed(calls))
     return matmul.emitOpError("equation does not fit the buffers");
-  for (const MatmulCalls::Call &call : calls->calls) {
-    if (call.accumulate ? matmul.getFallbackAccumulate() : matmul.getFallback())
-      continue;
-    MatmulForm form = calls->shape.form();
-    std::string name = nameOf(form, types, call.accumulate);
-    auto emitted = table.get(name, name, "graph.matmul", matmul.getLoc(), [&](Kernel &kernel) {
-      emitMatmul(kernel, form, call.accumulate, types);
-      return success();
-    });
-    if (failed(emitted))
+  for (const MatmulCalls::Call &call : calls->calls)
+    if (!(call.accumulate ? matmul.getFallbackAccumulate() : matmul.getFallback()) &&
+        failed(emitProduct(table, matmul, calls->shape.form(), call.accumulate, *types)))
       return failure();
-    if (call.accumulate)
-      matmul.setFallbackAccumulate(emitted->name);
-    else
-      matmul.setFallback(emitted->name);
-  }
   return success();
 }
 
 // Emits the kernel of one expert's product, of rows that are gathered one behind the other.
 static LogicalResult emitFor(KernelTable &table, plan::GroupedMatmulOp matmul) {
-  auto type = [](Value v) { return cast<plan::BufferType>(v.getType()).getTensor(); };
-  RankedTensorType out = type(matmul.getOut());
-  MatmulTypes types{type(matmul.getLhs()).getElementType(), out.getElementType()};
-  if (type(matmul.getRhs()).getElementType() != types.operands || !types.areMultiplied())
-    return matmul.emitOpError("cpu kernels multiply f32 by f32 to f32, bf16 by bf16 to bf16 or "
-                              "f32, and f16 by f16 to f16 or f32, got ")
-           << matmul.getLhs().getType() << " by " << matmul.getRhs().getType() << " to "
-           << matmul.getOut().getType();
-  MatmulShape shape = groupedShape(matmul);
-  shape.accumulate = matmul.getAccumulate();
-  std::string name = nameOf(shape.form(), types, shape.accumulate);
-  auto emitted = table.get(name, name, "graph.matmul", matmul.getLoc(), [&](Kernel &kernel) {
-    emitMatmul(kernel, shape.form(), shape.accumulate, types);
-    return success();
-  });
-  if (failed(emitted))
+  FailureOr<MatmulTypes> types = typesOf(matmul);
+  if (failed(types))
     return failure();
-  if (shape.accumulate)
-    matmul.setFallbackAccumulate(emitted->name);
-  else
-    matmul.setFallback(emitted->name);
-  return success();
+  return emitProduct(table, matmul, groupedShape(matmul).form(), matmul.getAccumulate(), *types);
 }
 
 namespace {
