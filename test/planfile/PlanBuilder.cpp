@@ -636,6 +636,13 @@ BufferRefT bufferOf(const ProgramT &program, unsigned stage, const std::string &
   throw std::logic_error("no such buffer");
 }
 
+std::unique_ptr<BufferRefT> bytesAt(uint64_t offset, uint64_t size) {
+  auto made = std::make_unique<BufferRefT>();
+  made->offset = offset;
+  made->size = size;
+  return made;
+}
+
 void forEachRef(InstructionT &inst, const std::function<void(BufferRefT &)> &visit) {
   BodyUnion &body = inst.body;
   if (auto *launch = body.AsLaunch())

@@ -10,6 +10,7 @@
 #include "lib/planfile/plan_generated.h"
 
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace llmc::test {
@@ -44,6 +45,9 @@ planfile::ProcedureT &procedureOf(planfile::ProgramT &program, unsigned stage,
 // Returns an arena buffer of a stage: "x", "y", "dy", "dx" or "norm".
 planfile::BufferRefT bufferOf(const planfile::ProgramT &program, unsigned stage,
                               const std::string &name);
+
+// Returns a buffer of `size` bytes at `offset` of the arena.
+std::unique_ptr<planfile::BufferRefT> bytesAt(uint64_t offset, uint64_t size);
 
 // Visits the buffers that an instruction reads or writes.
 void forEachRef(planfile::InstructionT &inst, const std::function<void(planfile::BufferRefT &)> &visit);

@@ -12,13 +12,6 @@ using namespace llmc::planfile;
 
 namespace {
 
-std::unique_ptr<BufferRefT> ref(uint64_t offset, uint64_t size) {
-  auto made = std::make_unique<BufferRefT>();
-  made->offset = offset;
-  made->size = size;
-  return made;
-}
-
 // Returns a plan of one stage and two data-parallel ranks that runs `body` first.
 template <class Body> ProgramT planOf(Body body) {
   ProgramT program = test::makeInferencePlan(1);
@@ -48,10 +41,10 @@ template <class Make, class Change> void refuses(Make make, Change change, const
 MatmulT rows() {
   MatmulT m;
   m.batch = 3, m.m = 12, m.n = 8, m.k = 16;
-  m.a = ref(0, 6 * 16 * 4), m.b = ref(1024, 3 * 16 * 8 * 4), m.c = ref(4096, 12 * 8 * 4);
+  m.a = test::bytesAt(0, 6 * 16 * 4), m.b = test::bytesAt(1024, 3 * 16 * 8 * 4), m.c = test::bytesAt(4096, 12 * 8 * 4);
   m.a_strides = {0, 16, 1}, m.b_strides = {128, 8, 1}, m.c_strides = {0, 8, 1};
   m.routing = std::make_unique<RoutingT>();
-  m.routing->routes = ref(8192, 12 * 8);
+  m.routing->routes = test::bytesAt(8192, 12 * 8);
   m.routing->first = std::make_unique<CoordExprT>();
   m.routing->a_share = 2;
   return m;
@@ -61,7 +54,7 @@ MatmulT rows() {
 MatmulT terms() {
   MatmulT m = rows();
   m.m = 16, m.k = 12;
-  m.b = ref(1024, 12 * 8 * 4), m.c = ref(4096, 3 * 16 * 8 * 4);
+  m.b = test::bytesAt(1024, 12 * 8 * 4), m.c = test::bytesAt(4096, 3 * 16 * 8 * 4);
   m.a_strides = {0, 1, 16}, m.b_strides = {0, 8, 1}, m.c_strides = {128, 8, 1};
   m.routing->form = RoutingForm::Terms;
   m.accumulate = true;
@@ -141,10 +134,10 @@ CollectiveT exchange() {
   c.kind = CollectiveKind::ExchangeRows;
   c.axes = {0};
   c.count = 12 * 8;
-  c.src = ref(0, 12 * 32), c.dst = ref(1024, 20 * 32);
+  c.src = test::bytesAt(0, 12 * 32), c.dst = test::bytesAt(1024, 20 * 32);
   c.rows = std::make_unique<RowCountsT>();
   c.rows->row = 8;
-  c.rows->sent = ref(2048, 16), c.rows->received = ref(2064, 16);
+  c.rows->sent = test::bytesAt(2048, 16), c.rows->received = test::bytesAt(2064, 16);
   return c;
 }
 

@@ -15,13 +15,6 @@ using verify::Fault;
 
 namespace {
 
-std::unique_ptr<BufferRefT> ref(uint64_t offset, uint64_t size) {
-  auto made = std::make_unique<BufferRefT>();
-  made->offset = offset;
-  made->size = size;
-  return made;
-}
-
 StateShardT &stateOf(StageT &stage, const std::string &name, StateRole role) {
   for (auto &state : stage.states)
     if (state->name == name && state->role == role)
@@ -34,7 +27,7 @@ ProgramT makePlan() {
   ProgramT program = test::makePlan({.stages = 2, .dp = 2, .exchange = true});
   StageT &stage = *program.stages[0];
   auto group = std::make_unique<FlatGroupT>();
-  group->buffer = ref(stage.arena_bytes, 0);
+  group->buffer = test::bytesAt(stage.arena_bytes, 0);
   for (const char *name : {"q", "k", "v"}) {
     StateShardT &state = stateOf(stage, name, StateRole::Parameter);
     BufferRefT from = *state.buffer, to = from;
@@ -75,7 +68,7 @@ TEST(Mutants, FlatBuffers) {
 
 std::unique_ptr<OperandT> operand(uint64_t offset, uint64_t size, Access access) {
   auto made = std::make_unique<OperandT>();
-  made->buffer = ref(offset, size);
+  made->buffer = test::bytesAt(offset, size);
   made->access = access;
   return made;
 }
@@ -127,7 +120,7 @@ ProgramT makeScratchPlan() {
   auto result = std::make_unique<OutputBindingT>();
   result->name = "y";
   result->global_shape = result->local_shape = {8};
-  result->buffer = ref(64, 32);
+  result->buffer = test::bytesAt(64, 32);
   stage->results.push_back(std::move(result));
   program.stages.push_back(std::move(stage));
   auto launch = [&](uint32_t kernel, std::vector<std::unique_ptr<OperandT>> operands) {
