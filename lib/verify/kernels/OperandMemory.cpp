@@ -21,16 +21,19 @@ bool meet(const OperandBytes &a, const OperandBytes &b) {
 
 } // namespace
 
-ScratchMapping::~ScratchMapping() {
+ScratchMapping::~ScratchMapping() { release(); }
+
+void ScratchMapping::release() {
   if (start)
     ::munmap(start, size);
+  start = nullptr;
+  size = 0;
 }
 
 std::byte *ScratchMapping::reserve(size_t bytes) {
   if (bytes <= size)
     return start;
-  if (start)
-    ::munmap(start, size);
+  release();
   void *made = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (made == MAP_FAILED)
@@ -76,18 +79,25 @@ OperandMemory::OperandMemory(ScratchMapping &arena, std::vector<OperandBytes> gi
                   });
 }
 
+std::vector<std::pair<uint64_t, uint64_t>> OperandMemory::usedOf(size_t i) const {
+  return extents[i].used.empty() ? std::vector<std::pair<uint64_t, uint64_t>>{{0, extents[i].size}} : extents[i].used;
+}
+
 void OperandMemory::poison() {
   for (const Guard &border : guards)
     std::memset(border.begin, int(kPoisonByte), border.size);
   for (size_t i = 0; i < extents.size(); ++i) {
     if (!poisoned[i])
       continue;
-    if (extents[i].bytesOfElement == 1)
-      std::memset(places[i], int(kPoisonByte), extents[i].size);
-    else if (extents[i].bytesOfElement == 2)
-      std::fill_n(reinterpret_cast<uint16_t *>(places[i]), extents[i].size / 2, kPoisonHalf);
-    else
-      std::fill_n(reinterpret_cast<uint32_t *>(places[i]), extents[i].size / 4, kPoison);
+    for (auto [begin, end] : usedOf(i)) {
+      std::byte *from = places[i] + begin;
+      if (extents[i].bytesOfElement == 1)
+        std::memset(from, int(kPoisonByte), end - begin);
+      else if (extents[i].bytesOfElement == 2)
+        std::fill_n(reinterpret_cast<uint16_t *>(from), (end - begin) / 2, kPoisonHalf);
+      else
+        std::fill_n(reinterpret_cast<uint32_t *>(from), (end - begin) / 4, kPoison);
+    }
   }
 }
 
@@ -95,11 +105,13 @@ int64_t OperandMemory::firstUnwritten(size_t i) const {
   if (!poisoned[i])
     return -1;
   auto find = [&](auto pattern) -> int64_t {
-    auto *begin = reinterpret_cast<decltype(pattern) *>(places[i]);
-    auto *end = begin + extents[i].size / sizeof(pattern);
-    auto *at = std::find(begin, end, pattern);
-    auto bytes = static_cast<int64_t>((at - begin) * sizeof(pattern));
-    return at == end ? -1 : bytes / static_cast<int64_t>(extents[i].bytesOfElement);
+    for (auto [first, last] : usedOf(i)) {
+      auto *begin = reinterpret_cast<decltype(pattern) *>(places[i] + first);
+      auto *end = begin + (last - first) / sizeof(pattern);
+      if (auto *at = std::find(begin, end, pattern); at != end)
+        return static_cast<int64_t>((first + (at - begin) * sizeof(pattern)) / extents[i].bytesOfElement);
+    }
+    return -1;
   };
   return extents[i].bytesOfElement == 1   ? find(kPoisonByte)
          : extents[i].bytesOfElement == 2 ? find(kPoisonHalf)

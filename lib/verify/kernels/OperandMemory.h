@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace llmc::verify {
@@ -20,6 +21,8 @@ public:
   // Returns at least `bytes` bytes; earlier pointers and contents may become invalid. Throws
   // std::bad_alloc.
   std::byte *reserve(size_t bytes);
+  // Gives the memory back.
+  void release();
 
 private:
   std::byte *start = nullptr;
@@ -30,6 +33,8 @@ private:
 struct OperandBytes {
   uint64_t offset, size, bytesOfElement;
   bool written, read;
+  // Gives the bytes of it that are run, as [begin, end); empty: all. Memory is taken for no others.
+  std::vector<std::pair<uint64_t, uint64_t>> used = {};
 };
 
 // Places the operands of one launch in an Arena and detects writes outside them.
@@ -40,10 +45,12 @@ public:
   OperandMemory(ScratchMapping &arena, std::vector<OperandBytes> extents);
 
   std::byte *operator[](size_t i) const { return places[i]; }
+  // Returns the bytes of an operand that are run.
+  std::vector<std::pair<uint64_t, uint64_t>> usedOf(size_t i) const;
   // Returns an upper bound of the bytes that `extents` take, guard bytes included.
   static uint64_t bytesFor(const std::vector<OperandBytes> &extents);
 
-  // Fills guard bytes, and operands that are written without being read before, with a pattern
+  // Fills guard bytes, and what is run of operands that are written without being read before, with a pattern
   // that no kernel leaves behind.
   void poison();
   // Returns whether an operand is only written, so that poison() fills it.

@@ -118,9 +118,40 @@ private:
 
 } // namespace
 
+// Returns the bytes of a matrix from its first to its last element.
+static uint64_t bytesOf(const std::vector<int64_t> &strides, std::array<int64_t, 3> dims, DType type) {
+  int64_t last = 0;
+  for (size_t i = 0; i < dims.size(); ++i)
+    last += strides[i] * (dims[i] - 1);
+  return uint64_t(last + 1) * planfile::byteSize(type);
+}
+
+MatmulT ProductCase::withFewerGroups(const MatmulT &matmul) {
+  constexpr int64_t kMostElements = 1 << 24, kLeastGroups = 3, kLeastRows = 1024;
+  MatmulT few = matmul;
+  const RoutingT &routing = *few.routing;
+  bool byRows = routing.form == planfile::RoutingForm::Rows;
+  few.batch = std::clamp(kMostElements / ((byRows ? few.k : few.m) * few.n), std::min(kLeastGroups, few.batch),
+                         few.batch);
+  int64_t &rows = byRows ? few.m : few.k, all = rows;
+  rows = std::clamp(kMostElements / ((byRows ? few.k : few.m) + few.n), std::min(kLeastRows, all), all);
+  int64_t share = std::max<int64_t>(routing.a_share, routing.b_share);
+  if (rows < all)
+    rows -= rows % share; // whole tokens
+  auto tokens = [&](int64_t share) { return (rows + share - 1) / share; };
+  auto fit = [](planfile::BufferRefT &buffer, uint64_t bytes) { buffer.size = std::min(buffer.size, bytes); };
+  using Dims = std::array<int64_t, 3>;
+  fit(*few.a, bytesOf(few.a_strides, byRows ? Dims{1, tokens(routing.a_share), few.k}
+                                            : Dims{1, few.m, tokens(routing.a_share)}, few.a_type));
+  fit(*few.b, bytesOf(few.b_strides, byRows ? Dims{few.batch, few.k, few.n}
+                                            : Dims{1, tokens(routing.b_share), few.n}, few.b_type));
+  fit(*few.c, bytesOf(few.c_strides, byRows ? Dims{1, few.m, few.n} : Dims{few.batch, few.m, few.n}, few.c_type));
+  return few;
+}
+
 CaseResult ProductCase::runGrouped(const CaseContext &setting, ScratchMapping &arena, NumberRegime regime,
                                    unsigned thread, uint64_t stream) const {
-  const MatmulT &m = *product->matmul;
+  const MatmulT &m = *few;
   const std::array types{m.a_type, m.b_type, m.c_type};
   std::vector<OperandBytes> extents;
   for (int i = 0; const auto *buffer : {m.a.get(), m.b.get(), m.c.get()}) {

@@ -76,12 +76,14 @@ static double readElement(const std::byte *from, Type element, int64_t i) {
   return element.isInteger(1) ? byte != 0 : byte;
 }
 
-static std::unique_ptr<Sample> chooseSample(Block &body, double flops, int64_t terms = 0) {
+// Chooses elements of the results; along leading dims those of `leading`.
+static std::unique_ptr<Sample> chooseSample(Block &body, double flops, int64_t terms = 0,
+                                            const Region &leading = {}) {
   for (int64_t count = 48;; count = count * 2 / 3) {
     std::vector<Region> regions;
     for (Value value : body.getTerminator()->getOperands()) {
-      Region &region = regions.emplace_back();
-      for (int64_t size : graph::shapeOf(value))
+      Region &region = regions.emplace_back(leading);
+      for (int64_t size : graph::shapeOf(value).drop_front(leading.size()))
         region.push_back(spreadIndices(size, count));
     }
     auto sample = std::make_unique<Sample>(body, regions, terms);
@@ -94,9 +96,11 @@ static Block &bodyOf(const DistinctLaunch &launch) {
   return plan::LaunchOp(launch.op).getBody().front();
 }
 
-LaunchCase::LaunchCase(const DistinctLaunch &launch, double flops)
-    : launch(&launch), reads(plan::LaunchOp(launch.op).getReads().size()),
-      sample(chooseSample(bodyOf(launch), flops)) {
+LaunchCase::LaunchCase(const DistinctLaunch &launch, double flops, uint64_t mostBytes)
+    : launch(&launch), reads(plan::LaunchOp(launch.op).getReads().size()) {
+  if (takeSlices(flops, mostBytes))
+    return;
+  sample = chooseSample(bodyOf(launch), flops);
   constexpr int64_t kTerms = 4096;
   if (sample->flops() <= 20 * flops)
     return;
@@ -105,6 +109,92 @@ LaunchCase::LaunchCase(const DistinctLaunch &launch, double flops)
   thinned = vanishes(launch.scalars[0]);
   if (!thinned)
     std::swap(sample, whole);
+}
+
+uint64_t LaunchCase::operandBytes() const {
+  uint64_t bytes = 0;
+  for (const auto &operand : launch->launch->operands)
+    bytes += operand->buffer->size;
+  return bytes;
+}
+
+// Chooses slices, if the operands are too large to be drawn and each slice is computed by rows and from
+// operands of its own. Keeps sizes and offsets as they are in the plan: pages between stay untouched.
+bool LaunchCase::takeSlices(double flops, uint64_t mostBytes) {
+  Block &body = bodyOf(*launch);
+  auto results = body.getTerminator()->getOperands();
+  if (operandBytes() <= mostBytes ||
+      !llvm::all_of(body.without_terminator(), [](Operation &op) {
+        return op.hasTrait<graph::Broadcasting>() ||
+               isa<graph::CastOp, graph::ReduceOp, graph::AdamWOp, graph::ConstantOp>(op);
+      }))
+    return false;
+  ArrayRef<int64_t> shape = graph::shapeOf(results[0]);
+  std::unique_ptr<Sample> found;
+  Region foundLeading;
+  int64_t slices = 1, run = 1;
+  for (size_t rank = 0; rank < shape.size(); ++rank) {
+    slices *= shape[rank];
+    bool fits = slices > 0 && launch->launch->rows % slices == 0 &&
+                llvm::all_of(results, [&](Value result) {
+                  ArrayRef<int64_t> other = graph::shapeOf(result);
+                  return other.size() > rank && other.take_front(rank + 1) == shape.take_front(rank + 1);
+                });
+    if (!fits)
+      break;
+    leading.push_back(IndexSet::few(shape[rank], {0, shape[rank] - 1}));
+    run *= leading.back().count();
+    sample = chooseSample(body, flops, 0, leading);
+    // Results whose regions grew are not computed slice by slice.
+    for (auto [i, result] : llvm::enumerate(results))
+      fits &= isSliced(graph::typeOf(result), sample->result(i));
+    if (!fits || sample->flops() > 20 * flops)
+      break;
+    found = std::move(sample);
+    foundLeading = leading;
+    if (double(operandBytes()) * double(run) <= double(mostBytes) * double(slices))
+      break;
+  }
+  leading = std::move(foundLeading);
+  sample = std::move(found);
+  return sample != nullptr;
+}
+
+// Returns whether a region has the chosen slices, and no others, of a tensor that has those dims.
+bool LaunchCase::isSliced(RankedTensorType type, const Region &region) const {
+  if (leading.empty() || region.size() < leading.size() || !isa<FloatType>(type.getElementType()))
+    return false;
+  for (auto [own, chosen] : llvm::zip(region, leading)) {
+    bool isSame = own.size == chosen.size && own.count() == chosen.count();
+    for (int64_t i = 0; isSame && i < own.count(); ++i)
+      isSame = own.at(i) == chosen.at(i);
+    if (!isSame)
+      return false;
+  }
+  return true;
+}
+
+// Calls `body` with the number of each slice that is run, in increasing order, and with the number of all.
+template <typename Body> static void forSlices(const Region &leading, Body body) {
+  Region whole;
+  int64_t count = 1;
+  for (const IndexSet &dim : leading) {
+    whole.push_back(IndexSet::all(dim.size));
+    count *= dim.size;
+  }
+  walk(whole, leading, [&](int64_t slice) { body(slice, count); });
+}
+
+// Returns the bytes of an operand that are run; empty: all.
+std::vector<std::pair<uint64_t, uint64_t>> LaunchCase::usedOf(unsigned operand, RankedTensorType type) const {
+  const Region &region = operand < reads ? sample->argument(operand) : sample->result(operand - reads);
+  std::vector<std::pair<uint64_t, uint64_t>> used;
+  if (isSliced(type, region))
+    forSlices(leading, [&](int64_t slice, int64_t count) {
+      uint64_t bytes = type.getNumElements() / count * bytesOf(type.getElementType());
+      used.emplace_back(slice * bytes, (slice + 1) * bytes);
+    });
+  return used;
 }
 
 // Returns whether results are 0 if all float operands are: then a part of a sum can be checked.
@@ -131,12 +221,21 @@ bool LaunchCase::has(NumberRegime regime) const {
          });
 }
 
+// Returns the part of the launch that is run.
+static double partOf(const Region &leading) {
+  double part = 1;
+  for (const IndexSet &dim : leading)
+    part *= double(dim.count()) / double(dim.size);
+  return part;
+}
+
+double LaunchCase::bytes() const { return double(operandBytes()) * partOf(leading); }
+
 double LaunchCase::seconds() const {
-  double bytes = 0, flops = 0;
-  for (const auto &operand : launch->launch->operands)
-    bytes += double(operand->buffer->size);
+  double bytes = this->bytes(), flops = 0;
   for (Operation &op : bodyOf(*launch).without_terminator())
     flops += cast<graph::GraphOpInterface>(op).getFlops();
+  flops *= partOf(leading);
   constexpr double kBoundedFlops = 5e7; // flops of the reference per second
   return bytes / 1e9 + flops / 2e10 + sample->flops() / kBoundedFlops;
 }
@@ -200,8 +299,10 @@ void LaunchCase::draw(const CaseContext &setting, const OperandMemory &memory,
   for (unsigned i = 0; i < reads; ++i) {
     RankedTensorType type = graph::typeOf(body.getArgument(i));
     int64_t width = type.getRank() ? type.getShape().back() : 1;
-    setting.noise.draw(rules[i], type.getElementType(), type.getNumElements(), width, regime, scale,
-                       stream * 64 + i, memory[i]);
+    uint64_t element = bytesOf(type.getElementType());
+    for (auto [part, range] : llvm::enumerate(memory.usedOf(i)))
+      setting.noise.draw(rules[i], type.getElementType(), std::min<int64_t>((range.second - range.first) / element, type.getNumElements()),
+                         width, regime, scale, (part << 48) + stream * 64 + i, memory[i] + range.first);
     if (thinned && isa<FloatType>(type.getElementType()) &&
         volume(sample->argument(i)) < type.getNumElements())
       keepOnly(sample->argument(i), type, memory[i]);
@@ -296,12 +397,15 @@ void LaunchCase::compare(const OperandMemory &memory, const std::vector<BoundedT
   }
 }
 
-// Runs a kernel in several parts of its rows, as the executor does.
-static void runParts(runtime::KernelFunction kernel, void *const *buffers, const int64_t *scalars,
-                     int64_t rows, uint64_t stream) {
-  int64_t parts = std::min<int64_t>(rows, std::array{1, 12, 8}[stream % 3]);
-  for (int64_t part = parts; part-- > 0;)
-    kernel(buffers, scalars, rows * part / parts, rows * (part + 1) / parts);
+// Runs a kernel in several parts of its rows, as the executor does; of chosen slices, their rows.
+void LaunchCase::runParts(runtime::KernelFunction kernel, void *const *buffers, const int64_t *scalars,
+                          uint64_t stream) const {
+  forSlices(leading, [&](int64_t slice, int64_t count) {
+    int64_t rows = launch->launch->rows / count, first = slice * rows;
+    int64_t parts = std::min<int64_t>(rows, std::array{1, 12, 8}[stream % 3]);
+    for (int64_t part = parts; part-- > 0;)
+      kernel(buffers, scalars, first + rows * part / parts, first + rows * (part + 1) / parts);
+  });
 }
 
 CaseResult LaunchCase::run(const CaseContext &setting, ScratchMapping &arena, NumberRegime regime,
@@ -311,9 +415,9 @@ CaseResult LaunchCase::run(const CaseContext &setting, ScratchMapping &arena, Nu
   std::vector<OperandBytes> extents;
   for (auto [i, operand] : llvm::enumerate(what.operands)) {
     Value buffer = i < reads ? op.getReads()[i] : op.getWrites()[i - reads];
-    Type element = cast<plan::BufferType>(buffer.getType()).getTensor().getElementType();
-    extents.push_back(
-        {operand->buffer->offset, operand->buffer->size, bytesOf(element), i >= reads, i < reads});
+    RankedTensorType type = cast<plan::BufferType>(buffer.getType()).getTensor();
+    extents.push_back({operand->buffer->offset, operand->buffer->size, bytesOf(type.getElementType()), i >= reads,
+                       i < reads, usedOf(i, type)});
   }
   OperandMemory memory(arena, extents);
   ArrayRef<int64_t> scalars = launch->scalars[variant];
@@ -337,7 +441,7 @@ CaseResult LaunchCase::run(const CaseContext &setting, ScratchMapping &arena, Nu
   std::vector<void *> buffers;
   for (size_t i = 0; i < extents.size(); ++i)
     buffers.push_back(memory[i]);
-  runParts(setting.kernels[what.kernel], buffers.data(), scalars.data(), what.rows, stream);
+  runParts(setting.kernels[what.kernel], buffers.data(), scalars.data(), stream);
   CaseResult finding;
   compare(memory, wanted, floor, finding);
   for (size_t i = reads; i < extents.size(); ++i)

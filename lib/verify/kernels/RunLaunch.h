@@ -32,14 +32,16 @@ struct CaseContext {
 // Represents one launch and the elements of its results that are compared.
 class LaunchCase {
 public:
-  // Chooses a sample whose evaluation costs about `flops`.
-  LaunchCase(const DistinctLaunch &launch, double flops);
+  // Chooses a sample whose evaluation costs about `flops`. Where operands take more than `mostBytes`, and
+  // slices of them along leading dims are computed apart, only the first and the last of each dim are run.
+  LaunchCase(const DistinctLaunch &launch, double flops, uint64_t mostBytes);
 
   // Returns whether the regime applies: Usual always, another if it changes an operand.
   bool has(NumberRegime regime) const;
   size_t variants() const { return launch->scalars.size(); }
-  // Estimates the time of the kernel and of its reference.
+  // Estimates the time of the kernel and of its reference; the bytes that run() takes.
   double seconds() const;
+  double bytes() const;
   // Runs the launch on drawn operands with scalars `variant` and compares the sample. Several
   // threads may call it, each with an arena of its own.
   CaseResult run(const CaseContext &setting, ScratchMapping &arena, NumberRegime regime,
@@ -53,6 +55,11 @@ private:
   std::vector<graph::BoundedTensor> gather(const OperandMemory &memory,
                                            llvm::ArrayRef<int64_t> scalars) const;
   bool vanishes(llvm::ArrayRef<int64_t> scalars) const;
+  bool takeSlices(double flops, uint64_t mostBytes);
+  bool isSliced(mlir::RankedTensorType type, const Region &region) const;
+  uint64_t operandBytes() const;
+  std::vector<std::pair<uint64_t, uint64_t>> usedOf(unsigned argument, mlir::RankedTensorType type) const;
+  void runParts(runtime::KernelFunction kernel, void *const *buffers, const int64_t *scalars, uint64_t stream) const;
   void compare(const OperandMemory &memory, const std::vector<graph::BoundedTensor> &wanted,
                double floor, CaseResult &finding) const;
 
@@ -60,6 +67,7 @@ private:
   unsigned reads;
   std::unique_ptr<Sample> sample;
   bool thinned = false; // floats that the sample does not read are 0
+  Region leading;       // the leading dims along which only these slices are run; empty: all is run
 };
 
 // Represents one product, run by the library and by the fallback kernel; one of routed rows with drawn
@@ -70,6 +78,7 @@ public:
   ProductCase(const DistinctProduct &product, runtime::MatmulLibrary *library);
 
   double seconds() const;
+  double bytes() const;
   CaseResult run(const CaseContext &setting, ScratchMapping &arena, NumberRegime regime,
                  unsigned thread, uint64_t stream) const;
   const std::string &name() const { return product->name; }
@@ -79,12 +88,15 @@ private:
   void compare(const Values &values, llvm::ArrayRef<int64_t> rows, std::string_view by,
                CaseResult &finding) const;
 
+  // Returns a product of routed rows with fewer groups and rows, where all of them would take gigabytes
+  // (RunGrouped.cpp).
+  static planfile::MatmulT withFewerGroups(const planfile::MatmulT &matmul);
   // Runs a product of routed rows (RunGrouped.cpp).
   CaseResult runGrouped(const CaseContext &setting, ScratchMapping &arena, NumberRegime regime,
                         unsigned thread, uint64_t stream) const;
 
   const DistinctProduct *product;
-  planfile::MatmulT few; // the product with fewer rows, for the library
+  std::unique_ptr<planfile::MatmulT> few; // the product with fewer rows, for the library; of routed rows, for all
   std::unique_ptr<runtime::GroupedProduct> grouped, groupedByKernel; // null: rows are not routed
   std::vector<runtime::MatmulPart> parts;
 };

@@ -39,16 +39,26 @@ static MatmulT withFewerRows(const MatmulT &matmul) {
 }
 
 ProductCase::ProductCase(const DistinctProduct &product, runtime::MatmulLibrary *library)
-    : product(&product), few(withFewerRows(*product.matmul)) {
+    : product(&product), few(std::make_unique<MatmulT>(product.matmul->routing ? withFewerGroups(*product.matmul)
+                                                                               : withFewerRows(*product.matmul))) {
   if (product.matmul->routing) {
-    grouped = std::make_unique<runtime::GroupedProduct>(*product.matmul, library);
-    groupedByKernel = std::make_unique<runtime::GroupedProduct>(*product.matmul, nullptr);
+    grouped = std::make_unique<runtime::GroupedProduct>(*few, library);
+    groupedByKernel = std::make_unique<runtime::GroupedProduct>(*few, nullptr);
   } else if (library)
-    parts = runtime::splitMatmul(*library, few, kThreads);
+    parts = runtime::splitMatmul(*library, *few, kThreads);
+}
+
+// Counts the matrices and their copies as floats.
+double ProductCase::bytes() const {
+  const MatmulT &m = product->matmul->routing ? *few : *product->matmul;
+  double bytes = 0;
+  for (auto [buffer, type] : {std::pair(m.a.get(), m.a_type), {m.b.get(), m.b_type}, {m.c.get(), m.c_type}})
+    bytes += double(buffer->size) * (1 + 2.0 * sizeof(float) / double(planfile::byteSize(type)));
+  return bytes;
 }
 
 double ProductCase::seconds() const {
-  return (kLibraryFlops + kKernelFlops) / 5e10 + double(product->matmul->b->size) / 2e9;
+  return (kLibraryFlops + kKernelFlops) / 5e10 + double(few->b->size) / 2e9;
 }
 
 // Holds the numbers of the matrices, in the places that they have in memory.
@@ -134,10 +144,10 @@ CaseResult ProductCase::run(const CaseContext &setting, ScratchMapping &arena, N
                                     memory[2] + int64_t(part.c) * sizes[2]))
         return {INFINITY, "the library failed", true};
     std::set<int64_t> rows;
-    for (int64_t batch : {int64_t(0), few.batch - 1})
-      for (int64_t i : {int64_t(0), int64_t(1), few.m / 3 / 16 * 16, few.m / 3, few.m / 2,
-                        (few.m + 2) / 3 / 16 * 16 + 16, few.m - 2, few.m - 1})
-        if (i >= 0 && i < few.m)
+    for (int64_t batch : {int64_t(0), few->batch - 1})
+      for (int64_t i : {int64_t(0), int64_t(1), few->m / 3 / 16 * 16, few->m / 3, few->m / 2,
+                        (few->m + 2) / 3 / 16 * 16 + 16, few->m - 2, few->m - 1})
+        if (i >= 0 && i < few->m)
           rows.insert(batch * m.m + i);
     compare(values, std::vector<int64_t>(rows.begin(), rows.end()), "the library", finding);
   }

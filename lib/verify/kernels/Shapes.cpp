@@ -6,8 +6,10 @@
 #include "lib/verify/subject/ProgressPhase.h"
 #include "lib/verify/kernels/RunLaunch.h"
 #include "llvm/ADT/STLExtras.h"
+#include "runtime/cpu/Arena.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <cmath>
 #include <mutex>
 #include <thread>
@@ -33,17 +35,39 @@ struct Task {
 
   // Returns the weight for progress, in milliseconds.
   uint64_t weight() const { return static_cast<uint64_t>(seconds * 1e3) + 1; }
+  double bytes() const { return launch ? launch->bytes() : product->bytes(); }
   const std::string &name() const { return launch ? launch->name() : product->name(); }
+};
+
+// Lets tasks run together as far as their memory goes: one alone always may.
+class MemoryGate {
+public:
+  explicit MemoryGate(double most) : most(most) {}
+  void enter(double bytes) {
+    std::unique_lock lock(mutex);
+    left.wait(lock, [&] { return taken == 0 || taken + bytes <= most; });
+    taken += bytes;
+  }
+  void leave(double bytes) {
+    std::lock_guard lock(mutex);
+    taken -= bytes;
+    left.notify_all();
+  }
+
+private:
+  double most, taken = 0;
+  std::mutex mutex;
+  std::condition_variable left;
 };
 
 class ShapesCheck {
 public:
-  ShapesCheck(const Subject &subject, uint64_t seed)
+  ShapesCheck(const Subject &subject, uint64_t seed, uint64_t mostBytes)
       : kernels(*subject.kernels), noise(seed), work(listWork(*subject.emitted, *subject.program)) {
     std::string why;
     library = runtime::MatmulLibrary::open(why);
     for (const DistinctLaunch &launch : work.launches)
-      launches.emplace_back(launch, kSampleFlops);
+      launches.emplace_back(launch, kSampleFlops, mostBytes);
     for (const DistinctProduct &product : work.products)
       products.emplace_back(product, library.get());
     list();
@@ -99,14 +123,20 @@ void ShapesCheck::run(const std::function<void(uint64_t)> &done) {
     order[i] = i;
   llvm::stable_sort(order, [&](size_t a, size_t b) { return tasks[a].seconds > tasks[b].seconds; });
   std::atomic<size_t> next{0};
+  constexpr double kKept = 1 << 28; // bytes that a thread keeps from one task to the next
+  MemoryGate gate(double(runtime::availableMemory()) / 2);
   auto help = [&](unsigned thread) {
     ScratchMapping arena;
     for (size_t i; (i = next++) < order.size();) {
       Task &task = tasks[order[i]];
       uint64_t stream = order[i] + 1;
+      gate.enter(task.bytes());
       task.finding = task.launch
                          ? task.launch->run(setting, arena, task.regime, task.variant, stream)
                          : task.product->run(setting, arena, task.regime, thread, stream);
+      if (task.bytes() > kKept)
+        arena.release();
+      gate.leave(task.bytes());
       done(task.weight());
     }
   };
@@ -148,9 +178,9 @@ void ShapesCheck::report(Report &report) const {
 }
 
 void checkShapes(const Subject &subject, uint64_t seed, Report &report,
-                 support::Progress *progress) {
+                 support::Progress *progress, uint64_t mostBytes) {
   std::optional<ProgressPhase> doing(std::in_place, progress, "list kernels");
-  ShapesCheck check(subject, seed);
+  ShapesCheck check(subject, seed, mostBytes);
   doing.emplace(progress, "kernels at their sizes", check.weight());
   check.run([&](uint64_t weight) { doing->add(weight); });
   check.report(report);

@@ -12,9 +12,10 @@ namespace llmc::verify {
 // Runs every distinct launch and product of the plan alone, on drawn operands, and compares some
 // elements of its results with the reference. Adds kernels:shapes for usual numbers and
 // ranges:large, :tiny, :equal, :masked and :outliers for others. Values are errors divided by
-// limits that bound rounding errors alone. Uses all cores.
+// limits that bound rounding errors alone. Of launches with more than `mostBytes` of operands only some
+// slices are run, where they are computed apart. Uses all cores.
 void checkShapes(const Subject &subject, uint64_t seed, Report &report,
-                 support::Progress *progress = nullptr);
+                 support::Progress *progress = nullptr, uint64_t mostBytes = uint64_t(1) << 30);
 
 } // namespace llmc::verify
 

@@ -100,13 +100,14 @@ uint32_t choose(verify::Subject &subject, const char *name) {
   throw std::logic_error(std::string("no launch has a ") + name);
 }
 
-verify::Report check(const verify::Subject &subject) {
+// Checks all kernels; with few `mostBytes` slices of their operands.
+verify::Report check(const verify::Subject &subject, uint64_t mostBytes = uint64_t(1) << 30) {
   verify::Report report;
-  verify::checkShapes(subject, 1, report);
+  verify::checkShapes(subject, 1, report, nullptr, mostBytes);
   return report;
 }
 
-void expectNamed(verify::Subject &subject, const MachineFault &fault) {
+void expectNamed(verify::Subject &subject, const MachineFault &fault, uint64_t mostBytes = uint64_t(1) << 30) {
   runtime::Kernels sound = *subject.kernels;
   uint32_t index = choose(subject, fault.op);
   std::vector<KernelFunction> functions;
@@ -115,7 +116,7 @@ void expectNamed(verify::Subject &subject, const MachineFault &fault) {
   victim.real = functions[index];
   functions[index] = fault.function;
   subject.kernels = runtime::Kernels(std::move(functions));
-  verify::Report report = check(subject);
+  verify::Report report = check(subject, mostBytes);
   bool named = false;
   for (const verify::Check &one : report.checks)
     named |= one.name == "kernels:shapes" && !one.passed &&
@@ -180,6 +181,20 @@ TEST(Shapes, KernelsOfASoundPlanPass) {
   verify::Report report = check(*soundSubject());
   EXPECT_TRUE(report.passed() && report.checks.size() == 6) << "those of a sound plan pass\n"
                                                             << report.text();
+}
+
+// Slices are what is run of launches that are too large to be drawn.
+TEST(Shapes, SlicesOfASoundPlanPass) {
+  ASSERT_TRUE(succeeded(soundSubject()));
+  verify::Report report = check(*soundSubject(), 1);
+  EXPECT_TRUE(report.passed() && report.checks.size() == 6) << "those of a sound plan pass\n"
+                                                            << report.text();
+}
+
+TEST(Shapes, AFaultInASliceIsNamed) {
+  ASSERT_TRUE(succeeded(soundSubject()));
+  expectNamed(*soundSubject(), {"an optimizer's result of 11 bits", "graph.adamw", fewBits}, 1);
+  expectNamed(*soundSubject(), {"a gelu 1.5 times too large", "graph.gelu", oneAndAHalfTimes}, 1);
 }
 
 class FaultOfMachineCode : public testing::TestWithParam<MachineFault> {};
