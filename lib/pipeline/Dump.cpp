@@ -284,9 +284,12 @@ static std::string dimsText(const CompileOptions &options) {
 }
 
 std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
-                                        const CompileOptions &asked,
+                                        const CompileOptions &choices,
                                         const CompileOptions &written) {
   std::vector<std::string> lines;
+  CompileOptions asked = choices;
+  if (!asked.etp) // not given: the model decided
+    asked.etp = written.etp;
   auto compare = [&](const std::string &flag, const std::string &got, const std::string &was) {
     bool isGiven = std::find(given.begin(), given.end(), flag) != given.end();
     if (isGiven && got != was)
@@ -341,6 +344,9 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
     return o.configDropout ? "config" : support::realText(o.dropout.value_or(0));
   };
   compare("--dropout", dropoutOf(asked), dropoutOf(written));
+  auto factorOf = [](double factor) { return factor > 0 ? support::realText(factor) : std::string("none"); };
+  compare("--moe-budget", factorOf(asked.moeBudget), factorOf(written.moeBudget));
+  compare("--moe-capacity", factorOf(asked.moeCapacity), factorOf(written.moeCapacity));
   compare("--memory-limit", support::text(asked.memoryLimit), support::text(written.memoryLimit));
   compare("--no-fusion", onOff(asked.fuse, "fusion", "none"), onOff(written.fuse, "fusion", "none"));
   compare("--gather-ahead", std::to_string(asked.gatherAhead),

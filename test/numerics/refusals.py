@@ -321,8 +321,8 @@ suite.run("external data missing", external_missing)
 suite.run("unknown ops, all at once", unknown_ops)
 suite.run("output not writable", lambda folder: refused(
     compile_model(CONFIG, os.path.join(folder, "none", "out"), check=False), 1, "none"))
-for flags in [["--zero", "auto"], ["--precision", "fp8"], ["--sequence-parallel", "auto"], ["--ep", "2"],
-              ["--etp", "2"], ["--schedule", "auto"], ["--virtual-stages", "auto"], ["--target", "cuda"],
+for flags in [["--zero", "auto"], ["--precision", "fp8"], ["--sequence-parallel", "auto"],
+              ["--schedule", "auto"], ["--virtual-stages", "auto"], ["--target", "cuda"],
               ["--mesh", "auto"]]:
     suite.run("not built yet: " + " ".join(flags), compile_refused, CONFIG, flags,
               [flags[0], flags[1], "not built yet"])
@@ -336,15 +336,16 @@ suite.run("a run that must end", compile_refused, CONFIG, ["--precision", "fp16"
           ["--on-nonfinite stop ends every run", "a number for --loss-scale"])
 suite.run("a window without gathers", compile_refused, CONFIG, ["--gather-ahead", "2", "--mesh", "2"],
           ["--gather-ahead is for --zero 3"])
-for name in ("ep", "etp"):
-    suite.run(f"not built yet: {name} in --mesh", compile_refused, CONFIG, ["--mesh", f"dp=4,tp=2,{name}=2"],
-              [f"--{name} 2 is not built yet; use --{name} 1"])
-suite.run("mesh: products that do not agree, all at once", compile_refused, CONFIG,
-          ["--mesh", "dp=2,tp=2,ep=3"],
-          ["--ep 3 is not built yet", "ep 3 x etp 1 does not agree with dp 2 x cp 1 x tp 2 = 4 ranks of a stage",
-           "valid sizes of ep are 1 2 4"])
+suite.run("mesh: experts on fewer ranks", compile_refused, CONFIG, ["--ep", "2"],
+          ["ep 2 x etp 1 does not agree with dp 1 x cp 1 x tp 1 = 1 rank", "valid sizes of ep are 1"])
+suite.run("mesh: experts that the model has not", compile_refused, CONFIG, ["--mesh", "dp=4,tp=2,ep=2"],
+          ["--ep 2 shares out experts", "no mixture of experts", "leave it out"])
+suite.run("mesh: parts of experts that the model has not", compile_refused, CONFIG, ["--mesh", "dp=4,tp=2,etp=2"],
+          ["--etp is for mixtures of experts", "leave it out"])
+suite.run("mesh: products that do not agree", compile_refused, CONFIG, ["--mesh", "dp=2,tp=2,ep=3"],
+          ["ep 3 x etp 1 does not agree with dp 2 x cp 1 x tp 2 = 4 ranks of a stage", "valid sizes of ep are 1 2 4"])
 suite.run("mesh: no such etp", compile_refused, CONFIG, ["--mesh", "dp=2,tp=3,etp=4"],
-          ["--etp 4 is not built yet", "valid sizes of etp are 1 3 6"])
+          ["valid sizes of etp are 1 3 6"])
 suite.run("mesh: edp follows", compile_refused, CONFIG, ["--mesh", "dp=2,tp=2,edp=2"], ["edp is 4 there"])
 suite.run("mesh: no such axis", compile_refused, CONFIG, ["--mesh", "dp=2,sp=2"],
           ["unknown axis 'sp'; axes are dp, pp, tp, cp, ep, etp, edp"], 2)
