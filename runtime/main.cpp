@@ -1,6 +1,7 @@
 // Runs a compiled program: `llmc compile` appends a payload to this executable.
 #include "lib/planfile/EmbeddedProgram.h"
 #include "lib/planfile/Check.h"
+#include "lib/planfile/Retry.h"
 #include "lib/support/Streams.h"
 #include "runtime/infer/Inference.h"
 #include "runtime/compute/Kernels.h"
@@ -57,6 +58,8 @@ support::Result<Ended> runProgram(const Options &options, const std::string &sel
   std::vector<planfile::Finding> findings;
   if (options.checkPlan)
     findings = planfile::checkAll(*carried.program);
+  if (options.checkPlan && carried.retry && findings.empty())
+    findings = planfile::checkAll(*carried.retry);
   if (!findings.empty())
     return error("the plan does not hold together; compile it again:\n",
                  planfile::formatFindings(findings));
@@ -64,7 +67,14 @@ support::Result<Ended> runProgram(const Options &options, const std::string &sel
       Kernels::load(*carried.payload, *carried.program, options.cpu);
   if (!kernels)
     return kernels.takeError();
+  support::Result<Kernels> retryKernels = Kernels(std::vector<KernelFunction>{});
+  if (carried.retry)
+    retryKernels = Kernels::load(*carried.payload, *carried.retry, options.cpu, planfile::kRetryKernelsPrefix);
+  if (!retryKernels)
+    return retryKernels.takeError();
   RunContext context;
+  context.retry = carried.retry.get();
+  context.retryKernels = &*retryKernels;
   context.folder = std::filesystem::path(self).parent_path().string();
   context.out = &std::cout;
   context.terminal = ::isatty(STDOUT_FILENO) != 0;

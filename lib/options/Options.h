@@ -105,9 +105,12 @@ struct CompileOptions : planfile::MeshSizes {
   // Cuts the sequence over the tensor-parallel ranks between products; without a value where these
   // divide it.
   std::optional<bool> sequenceParallel;
-  // Gives the rows for which a rank of experts has room, by their average, or 0: for all that its experts
-  // could get; and the rows that an expert takes of each row of tokens, by their average, or 0: all.
+  // Gives the rows for which a rank of experts has room, by their average, or 0: kMoeBudget; and the rows that
+  // an expert takes of each row of tokens, by their average, or 0: all.
   double moeBudget = 0, moeCapacity = 0;
+  static constexpr double kMoeBudget = 2;
+  bool roomForAll = false; // whatever the budget: ranks have room for all rows that their experts could get
+  bool countsLost = false; // rows that find no room are counted where none can be: states then lie alike
   CpKind cpKind = CpKind::Ring; // how attention sees the tokens of other ranks
   Recompute recompute = Recompute::None;
   int64_t memoryLimit = 0; // most bytes of the arena of a rank; 0: any

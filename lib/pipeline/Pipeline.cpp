@@ -203,6 +203,29 @@ static double mostBudget(ModuleOp module, int64_t ranks) {
   return most;
 }
 
+// Returns the budget that a plan has: an inference has nothing to run again.
+static double moeBudget(ModuleOp module, const CompileOptions &options) {
+  double most = mostBudget(module, options.ep);
+  if (parallel::isInference(module) || options.roomForAll)
+    return most;
+  return options.moeBudget > 0 ? options.moeBudget : std::min(CompileOptions::kMoeBudget, most);
+}
+
+bool mayLackRoom(ModuleOp module, const CompileOptions &options) {
+  return options.ep > 1 && hasExperts(module) && moeBudget(module, options) < mostBudget(module, options.ep);
+}
+
+CompileOptions optionsForRetry(const CompileOptions &options) {
+  CompileOptions retry = options;
+  retry.roomForAll = retry.countsLost = true;
+  retry.memoryLimit = 0;
+  if (retry.recompute == Recompute::Auto) // which asks for a limit
+    retry.recompute = Recompute::Full;
+  retry.dumpFolder.clear();
+  retry.afterPhase = nullptr;
+  return retry;
+}
+
 // Adds an error for each choice of experts that does not fit the mesh.
 static void checkExperts(const CompileOptions &options, const planfile::MeshSizes &sizes, int64_t tokens,
                          bool hasExperts, std::vector<std::string> &errors) {
@@ -337,8 +360,7 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   if (std::string rates = ratesText(*dropout); !rates.empty())
     entries.push_back(entry("dropout_rates", name(rates)));
   if (sizes.ep > 1) {
-    if (options.moeBudget > 0)
-      entries.push_back(entry("moe_budget", b.getF64FloatAttr(options.moeBudget)));
+    entries.push_back(entry("moe_budget", b.getF64FloatAttr(moeBudget(module, options))));
     entries.push_back(entry("moe_budget_most", b.getF64FloatAttr(mostBudget(module, sizes.ep))));
   }
   if (options.moeCapacity > 0)
@@ -388,7 +410,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
     if (infer)
       buildDivisionPipeline(pm, {options.pp, 1, options.stages});
     if (infer)
-      buildExpertPipeline(pm, {options.ep, mostBudget(module, options.ep), options.moeCapacity});
+      buildExpertPipeline(pm, {options.ep, moeBudget(module, options), options.moeCapacity});
     if (infer && options.precision)
       buildPrecisionPipeline(pm, elementType(*options.precision));
     if (!infer)
@@ -399,8 +421,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
                               dropoutRates(module, options).value_or(DropoutRates()),
                               options.cp, options.cpKind == CpKind::Ring,
                               {options.pp, options.chunks(), options.stages},
-                              {options.ep, options.moeBudget ? options.moeBudget : mostBudget(module, options.ep),
-                               options.moeCapacity}});
+                              {options.ep, moeBudget(module, options), options.moeCapacity, options.countsLost}});
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.

@@ -30,6 +30,12 @@ mlir::OwningOpRef<mlir::ModuleOp> readModel(mlir::MLIRContext &context,
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, Phase from,
                               Phase to, Phase *failedIn = nullptr);
 
+// Returns whether a step of the model, which no phase after raise has seen yet, may have more rows than the ranks
+// of its experts have room for: such a program carries a second plan, that of optionsForRetry().
+bool mayLackRoom(mlir::ModuleOp module, const CompileOptions &options);
+// Returns the choices for the second plan: room for all rows, and no limit of memory.
+CompileOptions optionsForRetry(const CompileOptions &options);
+
 // Returns FOLDER/model.N-PHASE.mlir.
 std::string dumpPath(const std::string &folder, Phase phase);
 

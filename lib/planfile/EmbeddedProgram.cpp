@@ -1,5 +1,7 @@
 #include "lib/planfile/EmbeddedProgram.h"
 
+#include "lib/planfile/Retry.h"
+
 using namespace llmc;
 using namespace llmc::planfile;
 using support::error;
@@ -14,5 +16,14 @@ support::Result<EmbeddedProgram> planfile::openEmbeddedProgram(const std::string
   auto program = readProgram(*plan);
   if (!program)
     return error("'", path, "': ", program.message());
-  return EmbeddedProgram{std::make_unique<Payload>(std::move(*payload)), std::move(*program)};
+  EmbeddedProgram carried{std::make_unique<Payload>(std::move(*payload)), std::move(*program), nullptr};
+  if (carried.payload->has(kRetryPlanSection)) {
+    auto retry = readProgram(*carried.payload->section(kRetryPlanSection));
+    if (!retry)
+      return error("'", path, "': the plan for retries: ", retry.message());
+    if (support::Status s = checkRetry(*carried.program, **retry); !s)
+      return error("'", path, "': ", s.message());
+    carried.retry = std::move(*retry);
+  }
+  return carried;
 }

@@ -16,11 +16,12 @@ namespace llmc::planfile {
 struct EmbeddedProgram {
   std::unique_ptr<Payload> payload;
   std::unique_ptr<ProgramT> program;
+  std::unique_ptr<ProgramT> retry; // Retry.h; null: none
 };
 
 // Opens an executable, verifies its checksums and reads its plan. Errors begin with the path: the
-// file cannot be mapped, is no executable of llmc, is damaged, or its plan is refused by
-// readProgram().
+// file cannot be mapped, is no executable of llmc, is damaged, or a plan is refused by readProgram() or
+// checkRetry().
 support::Result<EmbeddedProgram> openEmbeddedProgram(const std::string &path);
 
 } // namespace llmc::planfile

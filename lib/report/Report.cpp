@@ -325,7 +325,14 @@ uint64_t stateBytes(const ProgramT &program) {
 
 } // namespace
 
-json inspectJson(const ProgramT &program, uint64_t fileBytes) {
+static uint64_t largestArena(const ProgramT &program) {
+  uint64_t bytes = 0;
+  for (const auto &stage : program.stages)
+    bytes = std::max(bytes, stage->arena_bytes);
+  return bytes;
+}
+
+json inspectJson(const ProgramT &program, uint64_t fileBytes, const ProgramT *retry) {
   std::vector<Traffic> traffic = listTraffic(program);
   Timeline timeline = timelineOf(program);
   return {{"model", describeModel(program)},
@@ -339,6 +346,7 @@ json inspectJson(const ProgramT &program, uint64_t fileBytes) {
           {"mesh", describeMesh(program)},
           {"ranks", rankCount(*program.mesh)},
           {"experts", describeExperts(program)},
+          {"retry", retry ? json{{"budget", retry->moe_budget}, {"arena_bytes", largestArena(*retry)}} : json()},
           {"micro_batch", microBatch(program)},
           {"micro_batches", microBatches(program)},
           {"schedule", program.mode == Mode::Infer ? "none" : program.schedule},

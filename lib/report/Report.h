@@ -38,14 +38,19 @@ namespace llmc::report {
 // collective over stages is listed once, for its lowest stage; groups of one rank are not listed.
 // `origin` is the first source node, or the operation if the step itself needs it; `source` has
 // all of it. `fileBytes` is the size of the file the plan came from.
-nlohmann::json inspectJson(const planfile::ProgramT &program, uint64_t fileBytes);
+// `retry`, if there is one, is the plan that a step runs again by whose rows found no room (lib/planfile/Retry.h):
+//   retry {budget, arena_bytes} (rows for which a rank of ep has room then; the largest arena), else null.
+// All else describes the first plan alone.
+nlohmann::json inspectJson(const planfile::ProgramT &program, uint64_t fileBytes,
+                           const planfile::ProgramT *retry = nullptr);
 
 // Formats the layers of a stage, those of each chunk: "0-1, 4-5"; "none" where a chunk has none.
 std::string layersText(const planfile::StageT &stage);
 
 // Formats the same as tables, with the schedule drawn as a grid: a row for each stage, columns in
 // the order that messages allow.
-std::string inspectText(const planfile::ProgramT &program, uint64_t fileBytes);
+std::string inspectText(const planfile::ProgramT &program, uint64_t fileBytes,
+                        const planfile::ProgramT *retry = nullptr);
 
 // Returns the choice of --recompute with the FLOPs of a micro-batch that all stages together compute
 // again, as people read them: "full (1,024 FLOPs of a micro-batch again)".

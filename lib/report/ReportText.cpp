@@ -208,14 +208,15 @@ std::string recomputeNote(const planfile::ProgramT &program) {
          " of a micro-batch again)";
 }
 
-static std::string expertsText(const json &experts) {
+static std::string expertsText(const json &experts, const json &retry) {
   if (experts.is_null())
     return "";
   std::string text =
       "\nexperts   " + number(experts["experts"]) + ", " + number(experts["local_experts"]) + " on a rank";
   if (double budget = experts["budget"]; budget < experts["budget_most"].get<double>())
     text += ", which has room for " + support::realText(budget) + " times the average of rows (" +
-            support::realText(experts["budget_most"]) + " would hold all)";
+            support::realText(experts["budget_most"]) + " would hold all" +
+            (retry.is_null() ? "" : ", as a step has that runs again, in an arena of " + number(retry["arena_bytes"]) + " bytes") + ")";
   else if (experts["local_experts"] < experts["experts"])
     text += ", which has room for all rows";
   if (double capacity = experts["capacity"]; capacity > 0)
@@ -223,8 +224,8 @@ static std::string expertsText(const json &experts) {
   return text;
 }
 
-std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
-  json j = inspectJson(program, fileBytes);
+std::string inspectText(const ProgramT &program, uint64_t fileBytes, const ProgramT *retry) {
+  json j = inspectJson(program, fileBytes, retry);
   std::ostringstream out;
   const json &model = j["model"];
   out << "model     " << model["name"].get<std::string>() << ": "
@@ -236,7 +237,7 @@ std::string inspectText(const ProgramT &program, uint64_t fileBytes) {
     out << " (" << joined(model["blocks"], ", ") << ")";
   out << "\nconstants " << (j["constants"].empty() ? "none" : joined(j["constants"], ", "))
       << "\nmesh      " << planfile::meshText(*program.mesh, " ", " x ") << ": " << countOf(j["ranks"], "rank")
-      << expertsText(j["experts"]) << "\nbatch     ";
+      << expertsText(j["experts"], j["retry"]) << "\nbatch     ";
   if (j["mode"] == "infer")
     out << countOf(program.global_batch, "row") << " a run (inference)";
   else

@@ -26,6 +26,7 @@ void llmc::buildExpertPipeline(mlir::OpPassManager &pm, const ExpertOptions &opt
   ExchangeRowsOptions exchange;
   exchange.ranks = options.ranks;
   exchange.budget = options.budget;
+  exchange.counts = options.countsLost;
   pm.addPass(createExchangeRows(exchange));
 }
 

@@ -27,6 +27,7 @@ struct DivisionOptions {
 struct ExpertOptions {
   int64_t ranks = 1;
   double budget = 2, capacity = 0;
+  bool countsLost = false; // also where no row can lack room
 };
 
 struct TrainOptions {

@@ -56,22 +56,21 @@ support::Result<Kernels> Kernels::load(std::string_view sharedObject,
 }
 
 support::Result<Kernels> Kernels::load(const planfile::Payload &payload,
-                                       const planfile::ProgramT &program, std::string_view cpu) {
+                                       const planfile::ProgramT &program, std::string_view cpu,
+                                       std::string_view prefix) {
   support::Result<std::string_view> best = chooseCpu(readCpuFeatures(), cpu);
   if (!best)
     return best.takeError();
-  auto section = [](std::string_view version) {
-    return std::string(planfile::kKernelsPrefix) + std::string(version);
-  };
+  auto section = [prefix](std::string_view version) { return std::string(prefix) + std::string(version); };
   // Falls back to the only section of a program that was compiled for fewer processors.
   std::string name = section(*best);
   if (cpu.empty() && !payload.has(name))
-    name = planfile::kKernelsSection;
+    name = section(planfile::kKernelsSection.substr(planfile::kKernelsPrefix.size()));
   support::Result<std::string_view> code = payload.section(name);
   if (!code)
     return code.takeError();
   support::Result<Kernels> kernels = load(*code, program);
   if (kernels)
-    kernels->note_ = name.substr(planfile::kKernelsPrefix.size());
+    kernels->note_ = name.substr(prefix.size());
   return kernels;
 }

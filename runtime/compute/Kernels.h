@@ -27,9 +27,10 @@ public:
 
   // Loads from `payload` the version `cpu`, or, if that is empty, the best one that this
   // processor runs. Fails if the processor lacks a feature or the payload has no such
-  // version; the error names what is missing.
+  // version; the error names what is missing. `prefix` begins the names of its sections.
   static support::Result<Kernels> load(const planfile::Payload &payload,
-                                       const planfile::ProgramT &program, std::string_view cpu);
+                                       const planfile::ProgramT &program, std::string_view cpu,
+                                       std::string_view prefix = planfile::kKernelsPrefix);
 
   // Returns the name of the loaded version for start-up messages; empty for functions that
   // were passed to the constructor.

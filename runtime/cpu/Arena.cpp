@@ -1,5 +1,6 @@
 #include "runtime/cpu/Arena.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -14,14 +15,16 @@ using support::error;
 
 namespace {
 uint64_t pageSize() { return static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)); }
+uint64_t wholePages(uint64_t bytes) { return (bytes + pageSize() - 1) / pageSize() * pageSize(); }
 } // namespace
 
-support::Result<Arena> Arena::map(uint64_t bytes) {
+support::Result<Arena> Arena::map(uint64_t bytes, uint64_t reserved) {
   uint64_t page = pageSize();
   Arena arena;
   arena.size_ = bytes;
-  arena.mapped_ = (bytes + page - 1) / page * page;
-  void *at = ::mmap(nullptr, arena.mapped_ + 2 * page, PROT_NONE,
+  arena.mapped_ = wholePages(bytes);
+  arena.reserved_ = std::max(arena.mapped_, wholePages(reserved));
+  void *at = ::mmap(nullptr, arena.reserved_ + 2 * page, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
     return error("cannot map an arena of ", bytes, " bytes: ", std::strerror(errno));
@@ -34,18 +37,34 @@ support::Result<Arena> Arena::map(uint64_t bytes) {
   return arena;
 }
 
+support::Result<Arena> Arena::view(uint64_t bytes) const {
+  Arena arena;
+  arena.data_ = data_;
+  arena.size_ = bytes;
+  arena.mapped_ = wholePages(bytes);
+  arena.reserved_ = reserved_;
+  arena.owned_ = false;
+  if (arena.mapped_ > reserved_)
+    return error("an arena of ", bytes, " bytes does not fit the ", reserved_, " that are reserved for it");
+  if (arena.mapped_ > 0 && ::mprotect(data_, arena.mapped_, PROT_READ | PROT_WRITE) != 0)
+    return error("cannot open an arena of ", bytes, " bytes: ", std::strerror(errno));
+  return arena;
+}
+
 Arena::Arena(Arena &&other) noexcept { *this = std::move(other); }
 
 Arena &Arena::operator=(Arena &&other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   std::swap(mapped_, other.mapped_);
+  std::swap(reserved_, other.reserved_);
+  std::swap(owned_, other.owned_);
   return *this;
 }
 
 Arena::~Arena() {
-  if (data_)
-    ::munmap(data_ - pageSize(), mapped_ + 2 * pageSize());
+  if (data_ && owned_)
+    ::munmap(data_ - pageSize(), reserved_ + 2 * pageSize());
 }
 
 void Arena::close() const {

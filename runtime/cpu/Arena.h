@@ -1,4 +1,4 @@
-// Maps the memory of one rank: one mapping between two guard pages. The test is
+// Maps the memory of one rank: one mapping between two guard pages, or a view of such a mapping. The test is
 // test/runtime/ExecutorTest.cpp (Isolation, ArenasLargerThanMemoryAreRefusedWithBothNumbers).
 #ifndef LLMC_RUNTIME_CPU_ARENA_H
 #define LLMC_RUNTIME_CPU_ARENA_H
@@ -14,8 +14,12 @@ namespace llmc::runtime {
 class Arena {
 public:
   // Maps `bytes` zero bytes between guard pages; fails if the system refuses. The arena is
-  // extended to the end of its last page, so an overrun past that page faults.
-  static support::Result<Arena> map(uint64_t bytes);
+  // extended to the end of its last page, so an overrun past that page faults. Addresses up to
+  // `reserved` bytes are kept free behind it for view().
+  static support::Result<Arena> map(uint64_t bytes, uint64_t reserved = 0);
+  // Returns an arena of `bytes` over the bytes of this one, which must outlive it; what it has beyond
+  // them, up to what map() reserved, is mapped as zeros. Fails if the system refuses.
+  support::Result<Arena> view(uint64_t bytes) const;
   Arena(Arena &&other) noexcept;
   Arena &operator=(Arena &&other) noexcept;
   ~Arena();
@@ -34,6 +38,8 @@ private:
   std::byte *data_ = nullptr;
   uint64_t size_ = 0;   // as asked for
   uint64_t mapped_ = 0; // whole pages, without the guards
+  uint64_t reserved_ = 0; // whole pages from data_ to the guard behind it
+  bool owned_ = true;     // false: another arena's mapping
 };
 
 // Returns the bytes that this machine could give out now (MemAvailable); 0 if unknown.

@@ -30,7 +30,7 @@ Executor::~Executor() = default;
 Status Executor::prepare(const ExecutorOptions &options) {
   if (kernels_.size() != program_.kernels.size())
     return error(kernels_.size(), " kernels for a plan of ", program_.kernels.size());
-  support::Result<std::unique_ptr<LocalRanks>> made = LocalRanks::create(program_, options.share);
+  support::Result<std::unique_ptr<LocalRanks>> made = LocalRanks::create(program_, options);
   if (!made)
     return made.takeError();
   ranks_ = std::move(*made);
@@ -81,6 +81,9 @@ Status Executor::runStep(const std::vector<const std::byte *> &inputs, const Com
     return error(engine_->failure());
   approve_ = approve ? &approve : nullptr;
   committing_ = !approve_ || !approvesBeforeCommit_;
+  tookBack_ = false;
+  if (approve_)
+    flopsAtStart_ = groupedFlops();
   engine_->beginStep(inputs, /*mayCommit=*/committing_);
   Status status;
   if (adversary_) {
@@ -89,8 +92,8 @@ Status Executor::runStep(const std::vector<const std::byte *> &inputs, const Com
     Pinning::Scope scope(pinning_);
     status = engine_->observer() ? runObserved() : endStep(round());
   }
-  if (status && approve_ && !(status = (*approve_)()))
-    engine_->fail(status.message());
+  if (status && approve_ && !approves())
+    status = error(engine_->failure());
   if (status)
     committing_ = false;
   return status;
@@ -108,13 +111,37 @@ Workers::Outcome Executor::round() {
   if (outcome != Workers::Outcome::AllBlocked || engine_->mayCommit())
     return outcome;
   // Every op that is left waits for one that commits, or is blocked for good.
-  if (Status s = (*std::exchange(approve_, nullptr))(); !s) {
-    engine_->fail(s.message());
+  if (!approves())
     return Workers::Outcome::Failed;
+  if (tookBack_) {
+    flopsTakenBack_ += groupedFlops() - flopsAtStart_;
+    ranks_->takeBack();
+    return Workers::Outcome::AllDone;
   }
   committing_ = true;
   engine_->allowCommits();
   return workers_->run();
+}
+
+// Asks whether the step may change weights; returns false if it fails.
+bool Executor::approves() {
+  support::Result<Verdict> verdict = (*std::exchange(approve_, nullptr))();
+  tookBack_ = verdict && *verdict == Verdict::TakeBack;
+  if (!verdict)
+    engine_->fail(verdict.message());
+  else if (tookBack_ && committing_)
+    engine_->fail("a step that has changed weights cannot be taken back");
+  return !engine_->failed();
+}
+
+support::Result<std::unique_ptr<Executor>> Executor::makeRetry(const planfile::ProgramT &program,
+                                                               const Kernels &kernels,
+                                                               ExecutorOptions options) const {
+  options.over = ranks_.get();
+  options.retry = nullptr;
+  options.trace.reset();
+  options.profile = options.pin = options.share = false;
+  return create(program, kernels, options);
 }
 
 Status Executor::endStep(Workers::Outcome outcome) {
@@ -178,7 +205,7 @@ uint64_t Executor::groupedFlops() const {
     for (uint32_t i = 0; i < stage->matmuls.size(); ++i)
       if (const GroupedProduct *product = runner_->grouped(stage->stage, i))
         sum += product->flops();
-  return sum;
+  return sum - flopsTakenBack_;
 }
 
 uint64_t Executor::exchangedBytes() const { return ranks_->exchangedBytes(); }

@@ -39,6 +39,10 @@ struct Count {
   uint64_t calls = 0;
 };
 
+// Tells what becomes of a step whose outputs are there: it changes weights and moments, or it is taken
+// back as if it had not been run.
+enum class Verdict { Commit, TakeBack };
+
 // Owns the parts and the threads that run one program.
 class Executor {
 public:
@@ -51,10 +55,17 @@ public:
   // Runs every stage's table once. `inputs[i]` is the step's global batch of Program.inputs[i]:
   // global_batch rows, dense. A failure is final: all later steps fail alike. `approve` is called
   // once, when the outputs of the step are there and, if the plan allows it, before any weight or
-  // moment has changed; its error fails the step.
-  using CommitCheck = std::function<support::Status()>;
+  // moment has changed; its error fails the step. A step that it takes back is no failure, and counts
+  // nothing: tookBack() tells.
+  using CommitCheck = std::function<support::Result<Verdict>()>;
   support::Status runStep(const std::vector<const std::byte *> &inputs,
                           const CommitCheck &approve = {});
+  bool tookBack() const { return tookBack_; }
+  // Makes an executor of a second plan of the same states, over these arenas (ExecutorOptions::retry). It must
+  // not outlive this one, and not run a step while this one does. Fails if what it needs beyond these arenas
+  // does not fit the memory.
+  support::Result<std::unique_ptr<Executor>> makeRetry(const planfile::ProgramT &program, const Kernels &kernels,
+                                                       ExecutorOptions options) const;
   // Returns false if a step failed while it changed weights and moments, else true.
   bool statesConsistent() const { return !committing_; }
 
@@ -103,6 +114,7 @@ private:
   support::Status runObserved();
   Workers::Outcome round();
   support::Status endStep(Workers::Outcome outcome);
+  bool approves();
 
   const planfile::ProgramT &program_;
   const Kernels &kernels_;
@@ -118,6 +130,8 @@ private:
   bool approvesBeforeCommit_ = true;           // outputs are written before any op that commits
   const CommitCheck *approve_ = nullptr; // null: none, or already called
   bool committing_ = false;          // weights or moments may be half updated
+  bool tookBack_ = false;            // the last step
+  uint64_t flopsTakenBack_ = 0, flopsAtStart_ = 0; // of products of routed rows
 };
 
 } // namespace llmc::runtime

@@ -10,38 +10,52 @@ using support::error;
 using support::Status;
 
 support::Result<std::unique_ptr<LocalRanks>> LocalRanks::create(const planfile::ProgramT &program,
-                                                                bool share) {
+                                                                const ExecutorOptions &options) {
   std::unique_ptr<LocalRanks> made(new LocalRanks(program));
   for (uint32_t stage = 0; stage < program.stages.size(); ++stage)
     made->stages_.push_back(std::make_unique<StageProgram>(program, stage));
-  if (share) {
+  if (options.share) {
     support::Result<SharedStates> shared = SharedStates::find(program, made->stages_);
     if (!shared)
       return shared.takeError();
     made->shared_ = std::move(*shared);
   }
-  if (Status s = made->mapArenas(); !s)
+  if (Status s = made->mapArenas(options); !s)
     return s.takeError();
   for (const auto &rank : made->ranks_)
     made->connect(*rank);
   return made;
 }
 
-Status LocalRanks::mapArenas() {
+// Fails if the arenas, or what they need beyond those of `over`, do not fit what is free.
+Status LocalRanks::checkMemory(const LocalRanks *over) const {
   uint32_t count = planfile::rankCount(*program_.mesh);
-  uint64_t needed = 0;
+  uint64_t needed = 0, there = 0;
   for (const auto &stage : program_.stages)
     needed += stage->arena_bytes * (count / program_.stages.size());
   if (shared_)
     needed -= shared_->bytesInArenas() - std::min(shared_->bytes(), shared_->bytesInArenas());
+  for (uint32_t id = 0; over && id < over->size(); ++id)
+    there += (*over)[id].arena.size();
+  needed -= std::min(needed, there);
   uint64_t free = availableMemory();
   if (free != 0 && needed > free)
-    return error("the arenas of ", count, " ranks need ", needed, " bytes, but only ", free,
-                 " bytes of memory are free; use fewer ranks, a smaller micro-batch or a "
+    return error("the arenas of ", count, " ranks need ", needed, over ? " more bytes, but only " : " bytes, but only ",
+                 free, " bytes of memory are free; use fewer ranks, a smaller micro-batch or a "
                  "shorter sequence");
+  return support::ok();
+}
+
+Status LocalRanks::mapArenas(const ExecutorOptions &options) {
+  uint32_t count = planfile::rankCount(*program_.mesh);
+  if (Status s = checkMemory(options.over); !s)
+    return s;
   for (uint32_t id = 0; id < count; ++id) {
-    const StageProgram *stage = stages_[planfile::stageOf(program_, id)].get();
-    support::Result<Arena> arena = Arena::map(stage->plan->arena_bytes);
+    uint32_t index = planfile::stageOf(program_, id);
+    const StageProgram *stage = stages_[index].get();
+    uint64_t bytes = stage->plan->arena_bytes, reserved = options.retry ? options.retry->stages[index]->arena_bytes : 0;
+    support::Result<Arena> arena =
+        options.over ? (*options.over)[id].arena.view(bytes) : Arena::map(bytes, reserved);
     if (!arena)
       return arena.takeError();
     ranks_.push_back(std::make_unique<Rank>(id, stage, std::move(*arena)));
@@ -122,15 +136,38 @@ void LocalRanks::openChannels(Rank &rank) {
 }
 
 void LocalRanks::rewind() {
+  exchangedAtStart_ = exchangedBytes();
   for (const auto &rank : ranks_) {
+    rank->collectiveCallsAtStart = rank->collectiveCalls;
+    rank->messageCallsAtStart = rank->messageCalls;
     std::fill(rank->events.begin(), rank->events.end(), 0u);
     for (Stream &stream : rank->streams)
       stream.entry = stream.position = 0, stream.begun = 0;
   }
 }
 
+void LocalRanks::takeBack() {
+  exchangedBefore_ = exchangedAtStart_;
+  // Replaces communicators and channels, in which what was posted is never matched.
+  communicators_.clear();
+  channels_.clear();
+  for (const auto &rank : ranks_) {
+    rank->members.clear();
+    rank->messages.clear();
+    rank->collectiveCalls = rank->collectiveCallsAtStart;
+    rank->messageCalls = rank->messageCallsAtStart;
+    for (Stream &stream : rank->streams)
+      for (PendingTransfer &flight : stream.flights)
+        flight.posted = flight.ended = false;
+  }
+  for (const auto &rank : ranks_) {
+    joinCommunicators(*rank);
+    openChannels(*rank);
+  }
+}
+
 uint64_t LocalRanks::exchangedBytes() const {
-  uint64_t sum = 0;
+  uint64_t sum = exchangedBefore_;
   for (const auto &[key, communicator] : communicators_)
     sum += communicator->exchangedBytes();
   return sum;

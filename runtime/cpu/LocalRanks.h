@@ -6,6 +6,7 @@
 
 #include "lib/planfile/Program.h"
 #include "lib/support/Error.h"
+#include "runtime/cpu/ExecutorOptions.h"
 #include "runtime/cpu/Rank.h"
 #include "runtime/cpu/SharedStates.h"
 
@@ -20,11 +21,11 @@ namespace llmc::runtime {
 // Owns the ranks and what connects them.
 class LocalRanks {
 public:
-  // Makes all ranks of `program`, which must outlive them, with zeroed arenas. `share` keeps
-  // states that nothing writes once for all ranks (SharedStates.h). Fails if memory does not
-  // suffice.
+  // Makes all ranks of `program`, which must outlive them, with zeroed arenas or over those of
+  // `options.over`, which must outlive them too. `options.share` keeps states that nothing writes once for
+  // all ranks (SharedStates.h). Fails if memory does not suffice.
   static support::Result<std::unique_ptr<LocalRanks>> create(const planfile::ProgramT &program,
-                                                             bool share);
+                                                             const ExecutorOptions &options);
 
   const planfile::ProgramT &program() const { return program_; }
   uint32_t size() const { return static_cast<uint32_t>(ranks_.size()); }
@@ -40,6 +41,8 @@ public:
 
   // Puts every stream at the start of its table and forgets all events.
   void rewind();
+  // Drops a step that rewind() began and that stands still: what is in flight, and its counts.
+  void takeBack();
   // Counts the bytes of rows that all communicators have exchanged.
   uint64_t exchangedBytes() const;
   // Makes all channels leave their copies to Channel::finish().
@@ -47,13 +50,16 @@ public:
 
 private:
   explicit LocalRanks(const planfile::ProgramT &program) : program_(program) {}
-  support::Status mapArenas();
+  support::Status mapArenas(const ExecutorOptions &options);
+  support::Status checkMemory(const LocalRanks *over) const;
   void mapBases(Rank &rank) const;
   void connect(Rank &rank);
   void joinCommunicators(Rank &rank);
   void openChannels(Rank &rank);
 
   const planfile::ProgramT &program_;
+  uint64_t exchangedBefore_ = 0; // the bytes of communicators that are no more
+  uint64_t exchangedAtStart_ = 0; // of the step
   std::vector<std::unique_ptr<StageProgram>> stages_;
   std::optional<SharedStates> shared_;
   std::vector<std::unique_ptr<Rank>> ranks_;

@@ -71,6 +71,7 @@ struct Rank {
   std::vector<MessageEnd> messages;  // by Op::index
   std::vector<uint64_t> inputOffset; // of this rank's part, by input
   std::vector<uint64_t> collectiveCalls, messageCalls;
+  std::vector<uint64_t> collectiveCallsAtStart, messageCallsAtStart; // of the step
 };
 
 // Names the current op of a stream, or one member of its message group.

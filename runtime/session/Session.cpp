@@ -62,15 +62,7 @@ support::Result<std::optional<TraceOptions>> traceOf(const Options &options, uin
   return trace = {options.trace, first, std::min(last, runs)};
 }
 
-} // namespace
-
-support::Result<std::unique_ptr<Executor>> runtime::makeExecutor(const ProgramT &program,
-                                                                 const Kernels &kernels,
-                                                                 const Options &options,
-                                                                 uint64_t runs) {
-  support::Result<std::optional<TraceOptions>> trace = traceOf(options, runs);
-  if (!trace)
-    return trace.takeError();
+ExecutorOptions executorOptions(const Options &options) {
   ExecutorOptions how;
   how.workers = options.workers;
   how.threadsPerRank = options.threads;
@@ -79,9 +71,29 @@ support::Result<std::unique_ptr<Executor>> runtime::makeExecutor(const ProgramT 
   how.share = options.share;
   how.isolate = options.isolateArenas;
   how.profile = options.profile;
-  how.trace = *trace;
   how.interleaving = options.interleaving;
+  return how;
+}
+
+} // namespace
+
+support::Result<std::unique_ptr<Executor>> runtime::makeExecutor(const ProgramT &program,
+                                                                 const Kernels &kernels,
+                                                                 const Options &options,
+                                                                 uint64_t runs,
+                                                                 const ProgramT *retry) {
+  support::Result<std::optional<TraceOptions>> trace = traceOf(options, runs);
+  if (!trace)
+    return trace.takeError();
+  ExecutorOptions how = executorOptions(options);
+  how.trace = *trace;
+  how.retry = retry;
   return Executor::create(program, kernels, how);
+}
+
+support::Result<std::unique_ptr<Executor>> runtime::makeRetry(const Executor &first, const RunContext &context,
+                                                              const Options &options) {
+  return first.makeRetry(*context.retry, *context.retryKernels, executorOptions(options));
 }
 
 support::Status runtime::finishRun(std::ostream &out, Executor &executor, const Options &options,

@@ -30,6 +30,8 @@ struct RunContext {
   support::Progress *progress = nullptr;   // on `out`; train() and infer() make it
   std::atomic<bool> *begun = nullptr;      // set by the run after its first step
   std::string program;                     // path of its own file
+  const planfile::ProgramT *retry = nullptr; // the plan for retries (lib/planfile/Retry.h); null: none
+  const Kernels *retryKernels = nullptr;
   std::chrono::milliseconds patience = WeightsCheck::kPatience; // before the first step
 
   bool stopped() const { return stop && *stop; }
@@ -70,11 +72,15 @@ enum class Ended { Whole, Stopped };
 support::Result<Weights> openWeights(const planfile::ProgramT &program, const Options &options,
                                      const RunContext &context);
 
-// Makes an executor for `runs` steps; fails if the trace options contradict them, or as
-// Executor::create() does.
+// Makes an executor for `runs` steps, over whose arenas `retry` may run too; fails if the trace options
+// contradict them, or as Executor::create() does.
 support::Result<std::unique_ptr<Executor>> makeExecutor(const planfile::ProgramT &program,
                                                         const Kernels &kernels,
-                                                        const Options &options, uint64_t runs);
+                                                        const Options &options, uint64_t runs,
+                                                        const planfile::ProgramT *retry = nullptr);
+// Makes the executor of the plan for retries, over the arenas of `first`; fails as Executor::makeRetry() does.
+support::Result<std::unique_ptr<Executor>> makeRetry(const Executor &first, const RunContext &context,
+                                                     const Options &options);
 
 // Writes the trace once its last step has ended, since later steps may be interrupted. A
 // failure, such as a full disk, does not end the run: it is printed, and finishRun() tries

@@ -38,7 +38,7 @@ support::Result<Evaluation> Evaluation::open(const planfile::ProgramT &program,
   return evaluation;
 }
 
-support::Result<std::optional<double>> Evaluation::run(Executor &executor,
+support::Result<std::optional<double>> Evaluation::run(Executor &first, Retry &retry,
                                                        support::Progress &progress,
                                                        const std::atomic<bool> *stop) {
   support::Progress::Phase phase(progress, "evaluating", batches_);
@@ -48,12 +48,21 @@ support::Result<std::optional<double>> Evaluation::run(Executor &executor,
       return std::optional<double>();
     if (support::Status s = data_.load(batch); !s)
       return error("--eval-data: ", s.message());
-    if (support::Status s = executor.evaluate(data_.batch()); !s)
+    Executor *executor = &first;
+    if (support::Status s = executor->evaluate(data_.batch()); !s)
       return s.takeError();
-    if (support::Status s = checkRoom(executor); !s)
+    if (retry.exists() && !checkRoom(*executor)) {
+      support::Result<Executor *> again = retry.executor();
+      if (!again)
+        return error("--eval-data: ", again.message());
+      executor = *again;
+      if (support::Status s = executor->evaluate(data_.batch()); !s)
+        return s.takeError();
+    }
+    if (support::Status s = checkRoom(*executor); !s)
       return error("--eval-data: ", s.message());
-    double loss = readOutput(executor, "loss").value_or(NAN);
-    double count = readOutput(executor, "tokens").value_or(1); // 1: equal weights
+    double loss = readOutput(*executor, "loss").value_or(NAN);
+    double count = readOutput(*executor, "tokens").value_or(1); // 1: equal weights
     sum += loss * count;
     tokens += count;
     phase.add(1);

@@ -9,6 +9,7 @@
 #include "runtime/data/Data.h"
 #include "runtime/cpu/Executor.h"
 #include "runtime/session/Options.h"
+#include "runtime/train/Retry.h"
 
 #include <atomic>
 #include <cstdint>
@@ -27,8 +28,9 @@ public:
 
   // Returns the mean loss over the tokens of batches() global batches, in file order; rows
   // that do not fill a global batch are left out. Changes no weight and no moment
-  // (Executor::evaluate()). Returns none if `stop` was set meanwhile.
-  support::Result<std::optional<double>> run(Executor &executor, support::Progress &progress,
+  // (Executor::evaluate()); batches whose rows find no room run again by `retry`. Returns none if `stop` was
+  // set meanwhile.
+  support::Result<std::optional<double>> run(Executor &executor, Retry &retry, support::Progress &progress,
                                              const std::atomic<bool> *stop);
 
   // Returns whether an evaluation is due after `done` of `steps` steps.

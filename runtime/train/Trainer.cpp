@@ -7,6 +7,7 @@
 #include "runtime/train/Evaluation.h"
 #include "runtime/train/LossScale.h"
 #include "runtime/train/NonFinite.h"
+#include "runtime/train/Retry.h"
 #include "runtime/session/Files.h"
 #include "runtime/train/LearningRate.h"
 #include "runtime/session/Results.h"
@@ -41,6 +42,7 @@ struct StepResult {
   double lr = 0, time = 0;
   double scale = 0;     // of the loss
   bool skipped = false; // a gradient was not finite, and nothing changed
+  double lost = 0;      // rows that found no room at first: the step was taken back, and run again
   std::optional<double> evalLoss; // none: not evaluated after the step
 };
 
@@ -74,8 +76,10 @@ private:
   std::string optimizerNote() const;
   std::string nonfiniteNote() const;
   Status step(uint64_t index, StepResult &result);
-  Status approve(uint64_t index, StepResult &result) const;
-  void writeScalars(double lr);
+  Status runAgain(StepResult &result, const Executor::CommitCheck &check);
+  support::Result<Verdict> approve(const Executor &attempt, uint64_t index, StepResult &result) const;
+  void writeScalars(const Executor &attempt, double lr);
+  bool statesConsistent() const { return executor->statesConsistent() && retry->statesConsistent(); }
   Status evaluate(uint64_t done, StepResult &result);
   void log(uint64_t step, const StepResult &result, double tokens);
   void report(uint64_t index, const StepResult &result);
@@ -89,6 +93,9 @@ private:
   std::ostream &out;
   support::Progress &progress;
   std::unique_ptr<Executor> executor;
+  std::optional<Retry> retry;
+  Executor *counted = nullptr; // runs the attempt of the last step that counted
+  uint64_t retried = 0;        // steps
   std::optional<Data> data; // none for --steps 0 without data
   std::optional<Evaluation> evaluation;
   std::optional<Weights> weights;
@@ -98,7 +105,8 @@ private:
   // Tells whether the plan has a scale, and whether it leaves the weights as they are where a
   // gradient is not finite.
   const bool scales = hasNamed(program, &StageT::host_scalars, "loss_scale"),
-             skips = hasNamed(program, &StageT::outputs, "skipped");
+             skips = hasNamed(program, &StageT::outputs, "skipped"),
+             mayOverflow = hasNamed(program, &StageT::outputs, "moe_lost");
   std::vector<double> losses;
   FirstGradients gradients;
   std::optional<support::FolderLock> saveLock;
@@ -135,10 +143,11 @@ Status Run::prepare() {
     return s;
   if (Status s = openOutputs(); !s)
     return s;
-  support::Result<std::unique_ptr<Executor>> made = makeExecutor(program, kernels, options, steps);
+  support::Result<std::unique_ptr<Executor>> made = makeExecutor(program, kernels, options, steps, context.retry);
   if (!made)
     return made.takeError();
   executor = std::move(*made);
+  retry.emplace(*executor, context, options);
   announce();
   support::Progress::Phase filling(progress, "filling weights");
   if (Status s = weights->fill(*executor, &filling); !s)
@@ -232,7 +241,7 @@ void Run::announce() {
   out << std::endl;
 }
 
-void Run::writeScalars(double lr) {
+void Run::writeScalars(const Executor &attempt, double lr) {
   double t = double(scale.taken() + 1);
   const std::pair<std::string_view, double> values[] = {
       {"lr", lr},
@@ -247,12 +256,12 @@ void Run::writeScalars(double lr) {
       {"loss_scale", scale.value() / (double(program.global_batch) *
                                       double(std::max<uint64_t>(1, program.model->sequence)))},
   };
-  for (uint32_t rank = 0; rank < executor->ranks(); ++rank)
-    for (const auto &scalar : program.stages[executor->stageOfRank(rank)]->host_scalars)
+  for (uint32_t rank = 0; rank < attempt.ranks(); ++rank)
+    for (const auto &scalar : attempt.program().stages[attempt.stageOfRank(rank)]->host_scalars)
       for (const auto &[name, value] : values)
         if (scalar->name == name) {
           auto narrow = static_cast<float>(value);
-          std::memcpy(executor->arena(rank) + scalar->buffer->offset, &narrow, sizeof narrow);
+          std::memcpy(attempt.arena(rank) + scalar->buffer->offset, &narrow, sizeof narrow);
         }
 }
 
@@ -262,40 +271,61 @@ Status Run::step(uint64_t index, StepResult &result) {
     return error("step ", index + 1, ": ", s.message());
   result.lr = learningRate(options, index, steps);
   result.scale = scale.value();
-  writeScalars(result.lr);
-  if (Status s = executor->runStep(data->batch(), [&] { return approve(index, result); }); !s)
+  counted = executor.get();
+  writeScalars(*counted, result.lr);
+  Executor::CommitCheck check = [&] { return approve(*counted, index, result); };
+  if (Status s = counted->runStep(data->batch(), check); !s)
     return error("step ", index + 1, ": ", s.message());
-  result.tokens = readOutput(*executor, "tokens").value_or(NAN);
-  result.skipped = readOutput(*executor, "skipped").value_or(0) != 0;
+  if (counted->tookBack())
+    if (Status s = runAgain(result, check); !s)
+      return error("step ", index + 1, ": ", s.message());
+  result.tokens = readOutput(*counted, "tokens").value_or(NAN);
+  result.skipped = readOutput(*counted, "skipped").value_or(0) != 0;
   result.time = seconds(Clock::now() - start);
   return ok();
 }
 
-// Fails if the loss or gradient norm is not finite, unless the plan skips such steps itself. Runs
-// before the weights change, so that those of the last good step can be saved.
-Status Run::approve(uint64_t index, StepResult &result) const {
-  std::optional<double> loss = readOutput(*executor, "loss"),
-                        norm = readOutput(*executor, "grad_norm");
+// Runs a step that was taken back by the plan that has room for all rows.
+Status Run::runAgain(StepResult &result, const Executor::CommitCheck &check) {
+  result.lost = readOutput(*executor, "moe_lost").value_or(0);
+  support::Result<Executor *> second = retry->executor();
+  if (!second)
+    return error(checkRoom(*executor).message(), "; the weights stay as they were, since it cannot run again: ",
+                 second.message());
+  counted = *second;
+  ++retried;
+  writeScalars(*counted, result.lr);
+  return counted->runStep(data->batch(), check);
+}
+
+// Takes back a step whose rows found no room, if it can be run again. Fails if the loss or gradient norm is not
+// finite, unless the plan skips such steps itself. Runs before the weights change, so that those of the last
+// good step can be saved.
+support::Result<Verdict> Run::approve(const Executor &attempt, uint64_t index, StepResult &result) const {
+  std::optional<double> loss = readOutput(attempt, "loss"), norm = readOutput(attempt, "grad_norm");
   result.loss = loss.value_or(NAN);
   result.gradNorm = norm.value_or(NAN);
-  if (Status s = checkRoom(*executor); !s)
+  if (Status s = checkRoom(attempt); !s) {
+    if (retry->exists() && &attempt == executor.get())
+      return Verdict::TakeBack;
     return error(s.message(), "; the weights stay as they were");
+  }
   for (auto [what, output] : {std::pair("loss", "loss"), std::pair("gradient's norm", "grad_norm")})
-    if (std::optional<double> value = nonFiniteOutput(*executor, output); !skips && value) {
-      std::string which = describeNonFinite(*executor);
+    if (std::optional<double> value = nonFiniteOutput(attempt, output); !skips && value) {
+      std::string which = describeNonFinite(attempt);
       return error("the ", what, " is ", *value, which.empty() ? "" : ": ", which,
                    index == 0 ? "; no step has changed the weights: look at those that were read, "
                                 "and at this step's rows"
                               : "; lower --lr, raise --warmup, or look at this step's rows");
     }
-  return ok();
+  return Verdict::Commit;
 }
 
 // Evaluates after `done` steps if that is due, with the weights that they left.
 Status Run::evaluate(uint64_t done, StepResult &result) {
   if (!evaluation || !evaluation->due(done, steps))
     return ok();
-  support::Result<std::optional<double>> loss = evaluation->run(*executor, progress, context.stop);
+  support::Result<std::optional<double>> loss = evaluation->run(*executor, *retry, progress, context.stop);
   if (!loss)
     return error("step ", done, ": ", loss.message());
   result.evalLoss = *loss;
@@ -325,6 +355,8 @@ void Run::log(uint64_t step, const StepResult &r, double tokens) {
     line["loss_scale"] = r.scale;
   if (step > 0 && skips)
     line["skipped"] = r.skipped ? 1 : 0;
+  if (step > 0 && mayOverflow)
+    line["moe_overflow"] = r.lost > 0 ? 1 : 0;
   if (r.evalLoss)
     line["eval_loss"] = *r.evalLoss;
   Status written = metrics->append(line.dump());
@@ -342,6 +374,9 @@ void Run::report(uint64_t index, const StepResult &r) {
   if (r.skipped)
     progress.print(text("skipped    step ", index + 1, ": a gradient is not finite, the weights stay",
                         scales ? text("; loss scale ", r.scale) : std::string()));
+  if (r.lost > 0 && retried == 1)
+    progress.print(text("retried    step ", index + 1, ": ", r.lost, " rows found no room at the ranks of their "
+                        "experts (--moe-budget ", program.moe_budget, "), so it was taken back and run with room for all"));
   if (tokens == 0 && !std::exchange(toldNoLabels, true))
     progress.print(text("labels     none of step ", index + 1,
                         " counts, all are ignored: nothing is learned from such a step"));
@@ -393,7 +428,7 @@ Status Run::loop() {
     writeDueTrace(out, *executor);
     // Captures the gradients before an evaluation overwrites the accumulators.
     if (index == 0 && !options.dump.empty())
-      if (Status s = gradients.capture(*executor); !s)
+      if (Status s = gradients.capture(*counted); !s)
         return error("--dump: ", s.message());
     if (index == 0 && !options.dump.empty() && result.skipped)
       progress.print("dump       has the gradients of a skipped step, as they are");
@@ -423,7 +458,7 @@ std::string Run::save(bool early, Problems &problems) {
   const uint64_t last = losses.size();
   if (early && last == 0)
     return "no step had ended, so nothing was written";
-  if (!executor->statesConsistent())
+  if (!statesConsistent())
     return text("it failed while it changed the weights, so those of step ", last, " are lost");
   if (options.save.empty())
     return text("the weights of step ", last, " are lost, --save DIR would have kept them");
@@ -459,6 +494,10 @@ support::Result<Ended> Run::finish(const Status &ran) {
   if (scale.skipped() > 0)
     out << "skipped    " << scale.skipped() << " of " << support::counted(losses.size(), "step")
         << ": a gradient was not finite" << std::endl;
+  if (retried > 0)
+    out << "retried    " << retried << " of " << support::counted(losses.size(), "step")
+        << ": rows found no room at the ranks of their experts; --moe-budget " << program.moe_budget_most
+        << " has room for all" << std::endl;
   std::string weightsNote = same ? save(early, later) : "no weights were saved";
   if (!ran)
     problems.add(error(ran.message(), "; ", weightsNote));
@@ -468,7 +507,7 @@ support::Result<Ended> Run::finish(const Status &ran) {
   if (metrics)
     problems.add(metrics->flush(), "--metrics: ");
   if (same && !options.dump.empty() && (!early || !losses.empty()) &&
-      executor->statesConsistent()) {
+      statesConsistent()) {
     support::Progress::Phase phase(progress, "writing " + options.dump);
     Status dumped = writeDump(options.dump, *executor, losses, gradients, phase);
     phase.end();
@@ -476,7 +515,8 @@ support::Result<Ended> Run::finish(const Status &ran) {
     if (dumped)
       out << "dump       " << options.dump << "\n";
   }
-  problems.add(finishRun(out, *executor, options, losses.size(), bool(ran)));
+  // Counts are those of the first plan, in the steps that it ran.
+  problems.add(finishRun(out, *executor, options, losses.size() - std::min<uint64_t>(retried, losses.size()), bool(ran)));
   out.flush();
   if (Status s = problems.status(); !s)
     return s.takeError();

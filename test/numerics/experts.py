@@ -73,7 +73,7 @@ def counted(folder, mesh, ranks, *flags):
     compile_model(write_config(folder, MIXTRAL), program, "--mesh", mesh, "--seq", SEQ, *flags)
     plan = inspect(program)
     experts = MIXTRAL["num_local_experts"]
-    said = {"experts": experts, "local_experts": experts // ranks, "budget": ranks, "budget_most": ranks, "capacity": 0}
+    said = {"experts": experts, "local_experts": experts // ranks, "budget": min(2, ranks), "budget_most": ranks, "capacity": 0}
     require(plan["experts"] == said, f"inspect says {plan['experts']}, expected {said}")
     stages = {s["stage"]: s["last_layer"] - s["first_layer"] + 1 for s in plan["stages"]}
     tokens = SEQ // (plan["mesh"]["cp"] * plan["mesh"]["tp"] if "tp" in mesh or plan["mesh"]["tp"] > 1 else plan["mesh"]["cp"])
@@ -163,13 +163,57 @@ def hostile(folder, chosen):
     require(5 in chosen or not idle, f"experts that no token takes have gradients: {idle}")
 
 
+def retried(folder, content, steps, mesh, *flags):
+    """A step without room is taken back and run again: all is as with room from the start, bit for bit."""
+    model, data, runs = write_config(folder, content), write_tokens(folder), {}
+    weights = ["--weights", one_expert(folder, "dp=1", [6, 7])] if content is MIXTRAL and "bf16" not in flags else []
+    for budget in (1, 8):
+        program = os.path.join(folder, f"program{budget}")
+        compile_model(model, program, "--mesh", mesh, "--seq", SEQ, "--moe-budget", budget, *flags)
+        metrics, dump, counts = (os.path.join(folder, f"{name}{budget}") for name in ("metrics", "dump", "counts"))
+        call([program, "--data", data, "--steps", steps, "--lr", "1e-2", "--metrics", metrics, "--dump", dump,
+              "--eval-data", data, "--eval-batches", 2, "--count-collectives", counts, "--isolate-arenas", *weights])
+        with open(metrics) as lines:
+            lines = [json.loads(line) for line in lines]
+        with open(dump, "rb") as file:
+            runs[budget] = [line.get("moe_overflow") for line in lines], [(line["loss"], line["grad_norm"], line.get("eval_loss")) for line in lines], file.read(), inspect(program)
+    require(runs[1][0] == [1] * steps and runs[8][0] == [None] * steps, f"metrics say {runs[1][0]} and {runs[8][0]}")
+    require(runs[1][1] == runs[8][1], f"losses are {runs[1][1]}, with room {runs[8][1]}")
+    require(runs[1][2] == runs[8][2], "gradients or weights differ from those with room")
+    retry, experts = runs[1][3]["retry"], runs[1][3]["experts"]
+    arenas = [max(s["arena_bytes"] for s in runs[budget][3]["stages"]) for budget in (1, 8)]
+    require(retry["budget"] == experts["budget_most"] > experts["budget"] == 1, f"inspect says {retry} and {experts}")
+    require(retry["arena_bytes"] >= arenas[1] > arenas[0], f"arenas are {arenas}, that for retries {retry}")
+    require(runs[8][3]["retry"] is None, f"room for all needs no retry: {runs[8][3]['retry']}")
+
+
+def sometimes_retried(folder):
+    """Steps with and without room take turns, in one run."""
+    model, data, losses = write_config(folder, MIXTRAL), write_tokens(folder), {}
+    for budget in (2, 4):
+        program, metrics = os.path.join(folder, f"program{budget}"), os.path.join(folder, f"metrics{budget}")
+        compile_model(model, program, "--mesh", "dp=2,tp=2,ep=4", "--seq", SEQ, "--micro-batch", 2, "--moe-budget", budget)
+        call([program, "--data", data, "--steps", 24, "--metrics", metrics, "--count-collectives", os.path.join(folder, f"counts{budget}")])
+        with open(metrics) as lines:
+            lines = [json.loads(line) for line in lines]
+        losses[budget] = [(line["loss"], line["grad_norm"]) for line in lines]
+        if budget == 2:
+            taken = [line["moe_overflow"] for line in lines]
+    require(0 < sum(taken) < len(taken), f"of {len(taken)} steps {sum(taken)} ran again: the test needs both kinds")
+    require(losses[2] == losses[4], f"losses are {losses[2]}, with room {losses[4]}")
+    return f"{sum(taken)} of {len(taken)} steps ran again"
+
+
 def overflow(folder):
-    """Without room the run ends before the weights change, and names the budget that has room for all."""
+    """Without a plan for retries the run ends before the weights change, and names the budget that has room for all."""
     weights = one_expert(folder, "dp=1", [6])
-    program, saved = os.path.join(folder, "program"), os.path.join(folder, "saved")
-    compile_model(write_config(folder, MIXTRAL), program, "--mesh", "dp=4,ep=4", "--seq", SEQ, "--moe-budget", 1)
+    program, saved, dump = (os.path.join(folder, name) for name in ("program", "saved", "dump.mlir"))
+    compile_model(write_config(folder, MIXTRAL), dump, "--mesh", "dp=4,ep=4", "--seq", SEQ, "--moe-budget", 1, "--compile-to", "train")
+    done = call([LLMC, "compile", dump, "-o", program])
+    require("no plan for retries" in done.stderr, f"compiling such IR says {done.stderr}")
     plan = inspect(program)
     require([plan["experts"][key] for key in ("budget", "budget_most")] == [1, 4], f"inspect says {plan['experts']}")
+    require(plan["retry"] is None, f"inspect says {plan['retry']}")
     data = write_tokens(folder)
     done = call([program, "--data", data, "--steps", 3, "--weights", weights, "--save", saved, "--metrics", os.path.join(folder, "m")], check=False)
     require(done.returncode == 1, f"exit {done.returncode}: {done.stdout}")
@@ -184,7 +228,7 @@ def overflow(folder):
 def resumed(folder, phase):
     """What was written after a phase compiles on, to the program that one compilation gives."""
     dump, parts, whole = (os.path.join(folder, name) for name in ("dump.mlir", "parts", "whole"))
-    flags = ["--mesh", "dp=2,tp=2,ep=4", "--seq", SEQ]
+    flags = ["--mesh", "dp=2,tp=2,ep=4", "--seq", SEQ, "--moe-budget", 4 if phase != "raise" else 1]
     compile_model(write_config(folder, MIXTRAL), dump, *flags, "--compile-to", phase)
     call([LLMC, "compile", dump, "-o", parts])
     compile_model(write_config(folder, MIXTRAL), whole, *flags)
@@ -229,7 +273,12 @@ def main():
     suite.run("ep over ranks with the same tokens", refused, MIXTRAL, ["--sequence-parallel on"], "tp=2", "--ep", 2, "--sequence-parallel", "off")
     suite.run("a budget without other ranks", refused, MIXTRAL, ["--moe-budget", "ep is 1"], "dp=2", "--moe-budget", 2)
     suite.run("a capacity without experts", refused, {"model_type": "llama", "vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}, ["--moe-capacity", "has none"], "dp=2", "--moe-capacity", 1)
-    for phase in ["train", "shard", "partition", "schedule"]:
+    for content, steps, mesh, *flags in [
+            (MIXTRAL, 3, "dp=4,ep=4"), (MIXTRAL, 2, "2x2x2", "--ep", 4, "--zero", 3), (MIXTRAL, 2, "dp=2,cp=2,tp=2,ep=8", "--recompute", "full"),
+            (MIXTRAL, 2, "2x2x1", "--ep", 2, "--virtual-stages", 2), (DEEPSEEK, 3, "4x1x1", "--ep", 4, "--precision", "bf16", "--zero", 1)]:
+        suite.run(f"retries on {mesh} {' '.join(map(str, flags))}", retried, content, steps, mesh, *flags)
+    suite.run("some steps run again", sometimes_retried)
+    for phase in ["raise", "train", "shard", "partition", "schedule"]:
         suite.run(f"a dump after {phase}", resumed, phase)
     suite.run("a budget below 1", refused, MIXTRAL, ["--moe-budget", "at least 1"], "dp=2", "--ep", 2, "--moe-budget", 0.5)
     suite.finish()

@@ -11,6 +11,7 @@
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Precision.h"
 #include "lib/planfile/Program.h"
+#include "lib/planfile/Retry.h"
 #include "lib/planfile/SharedStates.h"
 #include "lib/report/Report.h"
 #include "lib/support/Counted.h"
@@ -152,6 +153,7 @@ struct Work {
   CompileOptions options;
   Phase from = Phase::Import;
   OwningOpRef<ModuleOp> module; // null: failed, after diagnostics
+  OwningOpRef<ModuleOp> retry;  // the raised model, for the plan that has room for all rows of experts; or null
 };
 
 // Reads IR, which records its phase and the options with which it was written.
@@ -188,7 +190,7 @@ Work readIr(MLIRContext &context, const CommandLine &line) {
 Work read(MLIRContext &context, const CommandLine &line, support::Progress &progress) {
   if (isDump(line.options.model))
     return readIr(context, line);
-  Work work{line.options, Phase::Import, {}};
+  Work work{line.options, Phase::Import, {}, {}};
   work.options.progress = &progress;
   if (line.compileFrom)
     fail(text(line.options.model, ": --compile-from ", toString(*line.compileFrom),
@@ -204,6 +206,8 @@ Work read(MLIRContext &context, const CommandLine &line, support::Progress &prog
 LogicalResult runAll(Work &work, Phase to, support::Progress &progress) {
   for (Phase phase = work.from; phase != to;) {
     Phase next = static_cast<Phase>(static_cast<int>(phase) + 1);
+    if (next == Phase::Train && to == Phase::Emit && mayLackRoom(*work.module, work.options))
+      work.retry = work.module->clone();
     support::Progress::Phase step(progress, std::string(toString(next)));
     if (failed(runPhases(*work.module, work.options, phase, next))) {
       step.end();
@@ -215,6 +219,29 @@ LogicalResult runAll(Work &work, Phase to, support::Progress &progress) {
     phase = next;
   }
   return success();
+}
+
+// Compiles the plan that runs a step again whose rows found no room, and appends its sections; `bytes` owns what
+// they refer to. Returns an exit code.
+int addRetry(Work &work, support::Progress &progress, const planfile::ProgramT &first, std::vector<KernelObject> &kernels,
+             std::string &bytes, std::vector<planfile::Section> &sections) {
+  support::Progress::Phase step(progress, "plan for retries");
+  planfile::ProgramT program;
+  if (failed(runPhases(*work.retry, optionsForRetry(work.options), Phase::Raise, Phase::Emit)) ||
+      failed(emitProgram(*work.retry, program, kernels)))
+    return 1;
+  program.compiler = first.compiler;
+  planfile::reserveScratch(program, {});
+  std::vector<planfile::Finding> findings = planfile::checkAll(program);
+  support::Status status = planfile::checkRetry(first, program);
+  if (!findings.empty() || !status)
+    return fail("the plan for retries is not valid, which is a bug of llmc:\n" +
+                (status ? planfile::formatFindings(findings) : status.message()));
+  bytes = planfile::writeProgram(program);
+  sections.push_back({std::string(planfile::kRetryPlanSection), bytes});
+  for (const KernelObject &object : kernels)
+    sections.push_back({std::string(planfile::kRetryKernelsPrefix) + object.target, object.bytes});
+  return 0;
 }
 
 // Emits the program, checks its plan and writes it to disk; returns the exit code.
@@ -250,6 +277,15 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
     bytes = planfile::writeDeviceImage(image);
     sections.push_back({std::string(planfile::kCudaPrefix) + image.chip, bytes});
   }
+  std::vector<KernelObject> retryKernels;
+  std::string retryPlan;
+  if (!work.retry && program.moe_budget < program.moe_budget_most && program.mode == planfile::Mode::Train)
+    mlir::emitRemark(mlir::UnknownLoc::get(work.module->getContext()))
+        << "has no plan for retries, which IR after phase raise cannot give: a step whose rows find no room at the "
+           "ranks of their experts ends the run";
+  if (work.retry)
+    if (int code = addRetry(work, progress, program, retryKernels, retryPlan, sections))
+      return code;
   if (auto status = planfile::writePayload(runtimePath(), sections, work.options.output); !status)
     return fail(status.message());
   return 0;

@@ -9,6 +9,7 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
+#include "lib/planfile/Retry.h"
 #include "lib/report/DeviceReport.h"
 #include "lib/report/Report.h"
 #include "lib/support/Counted.h"
@@ -34,17 +35,26 @@ int inspectProgram(const planfile::Payload &payload, const CommandLine &line) {
     llvm::errs() << "llmc: error: " << line.options.model << ": " << program.message() << "\n";
     return 1;
   }
+  std::unique_ptr<planfile::ProgramT> retry;
+  if (payload.has(planfile::kRetryPlanSection)) {
+    auto read = planfile::readProgram(*payload.section(planfile::kRetryPlanSection));
+    if (!read) {
+      llvm::errs() << "llmc: error: " << line.options.model << ": the plan for retries: " << read.message() << "\n";
+      return 1;
+    }
+    retry = std::move(*read);
+  }
   auto images = planfile::readDeviceImages(payload, **program);
   if (!images) {
     llvm::errs() << "llmc: error: " << line.options.model << ": " << images.message() << "\n";
     return 1;
   }
   if (line.json) {
-    nlohmann::json json = report::inspectJson(**program, payload.fileSize());
+    nlohmann::json json = report::inspectJson(**program, payload.fileSize(), retry.get());
     json["cuda"] = report::deviceJson(**program, *images);
     llvm::outs() << support::jsonText(json, 2) << "\n";
   } else {
-    llvm::outs() << report::inspectText(**program, payload.fileSize())
+    llvm::outs() << report::inspectText(**program, payload.fileSize(), retry.get())
                  << report::deviceText(**program, *images);
   }
   return 0;

@@ -50,6 +50,8 @@ FailureOr<Subject> compileSubject(MLIRContext &context, const CompileOptions &op
                                   ModelReplacement modelReplacement) {
   Subject subject;
   subject.options = options;
+  // A step without room for all rows is run again by a plan that has it, and that one is proved.
+  subject.options.roomForAll |= options.moeBudget == 0;
   if (modelReplacement) {
     if (failed(compileFrom(modelReplacement.module, modelReplacement.border, upTo, subject)))
       return failure();

@@ -186,7 +186,7 @@ struct ExchangeRows : impl::ExchangeRowsBase<ExchangeRows> {
       int64_t most = ranks * std::min(choices, experts / ranks);
       int64_t wanted = std::min<double>(std::ceil(budget * double(choices)), double(most));
       Value rows = Mixture(routes, std::max(choices, wanted), experts).run();
-      if (wanted < most)
+      if (wanted < most || counts)
         lost.push_back(rows);
       ++numMixtures;
     }

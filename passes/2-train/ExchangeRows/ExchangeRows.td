@@ -6,7 +6,8 @@ def ExchangeRows : Pass<"llmc-exchange-rows", "::mlir::ModuleOp"> {
     Gives: before the first product of each mixture graph.exchange_routes and graph.dispatch, behind what
       follows row by row graph.collect. In between rows have slots: `budget` times as many as choices,
       rounded up, and at most as many as rows could arrive. Products there are `exchanged`. Where slots may
-      not suffice, @forward has one more result, graph.output = "moe_lost": how many rows found none.
+      not suffice, or where `counts` says so, @forward has one more result, graph.output = "moe_lost": how
+      many rows found none.
       Changes nothing where there is one rank, or no mixture.
     Keeps: all values in the global program, where slots hold the rows of their own token. Gradients
       follow: collect is the adjoint of dispatch, so that a layer has two exchanges of rows in each
@@ -18,6 +19,7 @@ def ExchangeRows : Pass<"llmc-exchange-rows", "::mlir::ModuleOp"> {
   let options = [
     Option<"ranks", "ranks", "int64_t", /*default=*/"1", "ranks that share out the experts">,
     Option<"budget", "budget", "double", /*default=*/"2", "rows for which a rank has room, by their average">,
+    Option<"counts", "counts", "bool", /*default=*/"false", "counts rows without a slot where there are none">,
   ];
   let statistics = [Statistic<"numMixtures", "mixtures", "mixtures whose rows are exchanged">];
 }
