@@ -21,12 +21,42 @@ std::vector<int64_t> stridesOf(llvm::ArrayRef<int64_t> shape) {
   return strides;
 }
 
-// Describes one view of a source: which range of each dimension of the source it covers, and
-// which dimensions of the state are in that range, most significant first.
+// Describes indices along one dimension of a source: offset + the sum of a digit of each size times its step.
+// Heads may be apart (a range in each of them), and elements may take turns.
+struct Digits {
+  llvm::SmallVector<std::pair<int64_t, int64_t>, 2> digits; // size and step, most significant first
+  int64_t newSize = 1;                                      // of them all, in the shrunk source
+
+  int64_t size() const {
+    int64_t product = 1;
+    for (auto [size, step] : digits)
+      product *= size;
+    return product;
+  }
+  bool operator==(const Digits &) const = default;
+  // Marks the indices in `taken`; returns false if one is outside or taken already.
+  bool mark(int64_t offset, std::vector<bool> &taken) const {
+    for (int64_t i = 0, all = size(); i < all; ++i) {
+      int64_t at = offset, rest = i;
+      for (auto [size, step] : llvm::reverse(digits)) {
+        at += rest % size * step;
+        rest /= size;
+      }
+      if (at >= static_cast<int64_t>(taken.size()) || taken[at])
+        return false;
+      taken[at] = true;
+    }
+    return true;
+  }
+};
+
+// Describes one view of a source: which indices of each dimension of the source it covers, and
+// which dimensions of the state count them, most significant first.
 struct Cover {
   graph::ViewAttr view;
   struct Part {
-    int64_t offset, size, newSize;
+    int64_t offset;
+    Digits digits;
     llvm::SmallVector<size_t, 2> dims;
   };
   std::vector<Part> parts; // by dimension of the source
@@ -46,8 +76,8 @@ private:
 
   ModuleOp module;
   std::map<std::string, graph::SourceOp> sources;
-  // Maps, by source and dimension, the offset of a range to its old and new size.
-  std::map<std::string, std::vector<std::map<int64_t, std::pair<int64_t, int64_t>>>> parts;
+  // Maps, by source and dimension, the offset of indices that a view covers to these.
+  std::map<std::string, std::vector<std::map<int64_t, Digits>>> parts;
   std::vector<std::pair<graph::StateOp, std::vector<Cover>>> covers;
 };
 
@@ -59,7 +89,7 @@ std::optional<Cover> Sources::cover(graph::ViewAttr view, llvm::ArrayRef<int64_t
   int64_t rest = view.getOffset();
   std::vector<bool> used(shape.size(), false);
   for (size_t j = 0; j < source.size(); ++j) {
-    Cover::Part part{rest / strides[j], 1, 1, {}};
+    Cover::Part part{rest / strides[j], {}, {}};
     rest %= strides[j];
     for (size_t i = 0; i < shape.size(); ++i)
       if (!used[i] && shape[i] > 1 && view.getStrides()[i] >= strides[j] &&
@@ -70,14 +100,10 @@ std::optional<Cover> Sources::cover(graph::ViewAttr view, llvm::ArrayRef<int64_t
     llvm::stable_sort(part.dims, [&](size_t a, size_t b) {
       return view.getStrides()[a] > view.getStrides()[b];
     });
-    for (size_t i : llvm::reverse(part.dims)) {
-      if (view.getStrides()[i] != part.size * strides[j])
-        return std::nullopt; // not contiguous within the dimension
-      part.size *= shape[i];
-      part.newSize *= newShape[i];
+    for (size_t i : part.dims) {
+      part.digits.digits.emplace_back(shape[i], view.getStrides()[i] / strides[j]);
+      part.digits.newSize *= newShape[i];
     }
-    if (part.offset + part.size > source[j])
-      return std::nullopt;
     result.parts.push_back(part);
   }
   for (size_t i = 0; i < shape.size(); ++i)
@@ -107,8 +133,8 @@ LogicalResult Sources::read(graph::StateOp state, llvm::ArrayRef<int64_t> newSha
     auto &dims = parts[name];
     dims.resize(whole.size());
     for (auto [dim, part] : llvm::zip(dims, made->parts)) {
-      auto [at, inserted] = dim.try_emplace(part.offset, part.size, part.newSize);
-      if (!inserted && at->second != std::pair(part.size, part.newSize))
+      auto [at, inserted] = dim.try_emplace(part.offset, part.digits);
+      if (!inserted && !(at->second == part.digits))
         return state.emitOpError("its view of @") << name << " overlaps another, so the model cannot be shrunk";
     }
     list.push_back(std::move(*made));
@@ -121,8 +147,8 @@ graph::ViewAttr Sources::rewrite(const Cover &cover, llvm::ArrayRef<int64_t> new
   int64_t offset = 0;
   for (size_t j = 0; j < cover.parts.size(); ++j) {
     int64_t before = 0, inner = strides[j];
-    for (auto &[at, sizes] : parts[cover.view.getSource().getValue().str()][j])
-      before += at < cover.parts[j].offset ? sizes.second : 0;
+    for (auto &[at, digits] : parts[cover.view.getSource().getValue().str()][j])
+      before += at < cover.parts[j].offset ? digits.newSize : 0;
     offset += before * strides[j];
     for (size_t i : llvm::reverse(cover.parts[j].dims)) {
       own[i] = inner;
@@ -138,16 +164,16 @@ LogicalResult Sources::write() {
     graph::SourceOp op = sources[name];
     auto type = cast<RankedTensorType>(op.getType());
     for (auto [dim, size] : llvm::zip(dims, type.getShape())) {
-      int64_t end = 0, newEnd = 0;
-      for (auto &[at, sizes] : dim) {
-        if (at != end)
-          return op.emitOpError("has parts that no state views, so the model cannot be shrunk");
-        end += sizes.first;
-        newEnd += sizes.second;
+      int64_t newSize = 0;
+      std::vector<bool> taken(size, false);
+      for (auto &[offset, digits] : dim) {
+        if (!digits.mark(offset, taken))
+          return op.emitOpError("has parts that several states view, so the model cannot be shrunk");
+        newSize += digits.newSize;
       }
-      if (end != size)
+      if (!llvm::all_of(taken, [](bool is) { return is; }))
         return op.emitOpError("has parts that no state views, so the model cannot be shrunk");
-      shapes[name].push_back(newEnd);
+      shapes[name].push_back(newSize);
     }
     op.setTypeAttr(TypeAttr::get(type.clone(shapes[name])));
     for (llvm::StringRef name : {"file", "file_offset", "scales", "transposed"})
