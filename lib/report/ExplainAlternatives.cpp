@@ -1,5 +1,6 @@
 // Lists what could replace a collective or message, with its cost.
 #include "lib/support/Counted.h"
+#include "lib/report/Experts.h"
 #include "lib/report/Explain.h"
 
 #include "lib/planfile/AxisNames.h"
@@ -252,6 +253,8 @@ json alternativesTo(const PlanIndex &book, const Traffic &t) {
     list = contextAlternatives(book, t);
   else if (origin.tactic == "data")
     list = dataAlternatives(book, t);
+  else if (origin.tactic == "expert")
+    list = expertAlternatives(book, t);
   else if (origin.tactic == "state")
     list = stageAlternatives(book, t);
   else

@@ -42,6 +42,10 @@ std::string partitionOf(const PlanIndex &book, const Traffic &t) {
     if (origin.op == "gradients")
       return "the rows of a batch are cut, so each rank's gradient holds the terms of its own rows; "
              "bucket-reductions put neighbours in memory into one call";
+    if (origin.tactic == "expert")
+      return text("shard-expert shares out the experts of a layer over ", book.axesText(t.axes),
+                  "; localize sorts rows by the rank of their expert, and as many travel as there are: the bytes are "
+                  "those of all rows of the rank, its own experts' too");
     return "split-stages: each stage holds its own terms of this sum";
   }
   const TensorInfoT &tensor = *origin.tensors[0];

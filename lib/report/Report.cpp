@@ -5,6 +5,7 @@
 #include "lib/planfile/Elements.h"
 #include "lib/planfile/Program.h"
 #include "lib/report/ElementTypes.h"
+#include "lib/report/Experts.h"
 #include "lib/report/Memory.h"
 #include "lib/report/Timeline.h"
 #include "lib/support/Checkpoint.h"
@@ -48,20 +49,7 @@ json describeModel(const ProgramT &program) {
 // Describes mixtures by their products: the experts of all ranks and of one, the rows for which a rank has room,
 // and those that an expert takes, by their average. Null without any.
 json describeExperts(const ProgramT &program) {
-  int64_t own = 0, all = 0;
-  for (const auto &stage : program.stages)
-    for (const auto &procedure : stage->procedures)
-      for (const auto &instruction : procedure->instructions) {
-        const MatmulT *product = instruction->body.AsMatmul();
-        if (!product || !product->routing)
-          continue;
-        int64_t parts = 1;
-        for (size_t axis = 0; axis < product->routing->first->coefs.size(); ++axis)
-          if (product->routing->first->coefs[axis] != 0)
-            parts *= program.mesh->axes[axis]->size;
-        own = std::max(own, product->batch);
-        all = std::max(all, product->batch * parts);
-      }
+  auto [all, own] = countExperts(program);
   if (own == 0)
     return nullptr;
   return {{"experts", all},

@@ -122,6 +122,11 @@ void DimScaler::visit(Operation *op) {
     keep(dimsOf(route.getScores()).back());
     keep(dimsOf(route.getRoutes()).back());
   }
+  // Keeps as many experts in what routes choose from: weights, and tables of biases.
+  if (auto product = dyn_cast<graph::GroupedMatmulOp>(op))
+    keep(dimsOf(product.getWeights()).front());
+  if (auto gather = dyn_cast<graph::GatherOp>(op); gather && gather.getIds().getDefiningOp<graph::RouteOp>())
+    keep(dimsOf(gather.getTable()).front());
   if (auto pad = dyn_cast<graph::PadOp>(op))
     for (auto [i, dim] : llvm::enumerate(dimsOf(pad.getResult())))
       if (pad.getLow()[i] || pad.getHigh()[i] || pad.getInterior()[i]) {
