@@ -23,6 +23,11 @@ static bool isPositive(Attribute attribute) {
   return number && number.getValue().isStrictlyPositive();
 }
 
+static bool isRate(Attribute attribute) {
+  auto number = dyn_cast<FloatAttr>(attribute);
+  return number && number.getValueAsDouble() > 0;
+}
+
 static constexpr DiscardableAttribute kTable[] = {
     {kModel, OnModule, "a dictionary", isA<DictionaryAttr>},
     {kFiles, OnModule, "a list of dictionaries", isListOf<DictionaryAttr>},
@@ -41,6 +46,7 @@ static constexpr DiscardableAttribute kTable[] = {
     {kBackward, OnOp, "a unit attribute", isA<UnitAttr>},
     {kId, OnOp, "an integer", isA<IntegerAttr>},
     {kCotangentOf, OnOp, "an array of i64", isA<DenseI64ArrayAttr>},
+    {kBiasRate, OnOp, "a float above 0", isRate},
     {kAnnotation, OnOp, "a dictionary", isA<DictionaryAttr>},
 };
 

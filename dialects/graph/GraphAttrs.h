@@ -23,6 +23,10 @@ inline constexpr llvm::StringLiteral kScalar = "graph.scalar";   // name of what
 inline constexpr llvm::StringLiteral kOutput = "graph.output";   // name of an output of the program
 // Names the output that counts rows which found no room at their experts (graph.exchange_routes).
 inline constexpr llvm::StringLiteral kLostRows = "moe_lost";
+// Names results of @forward that balance experts (BalanceExperts): the auxiliary loss of each row, and what
+// has the loads of experts as its gradient with respect to the biases of routers.
+inline constexpr llvm::StringLiteral kAuxiliaryLoss = "moe_aux";
+inline constexpr llvm::StringLiteral kBiasedChoices = "moe_bias";
 inline constexpr llvm::StringLiteral kBatched = "graph.batched"; // unit: dimension 0 is the batch
 inline constexpr llvm::StringLiteral kLoader = "graph.loader";   // #graph.loader of an input
 inline constexpr llvm::StringLiteral kPrimal = "graph.primal";   // pairs a value with its
@@ -32,6 +36,9 @@ inline constexpr llvm::StringLiteral kCotangent = "graph.cotangent"; // cotangen
 inline constexpr llvm::StringLiteral kBackward = "graph.backward"; // unit: op of the backward pass
 inline constexpr llvm::StringLiteral kId = "graph.id";             // number of a forward op
 inline constexpr llvm::StringLiteral kCotangentOf = "graph.cotangent_of"; // [id, result] pairs
+// Marks a state, the bias of a router's choice: a step moves it by this much toward equal loads of the
+// experts, which its accumulator counts in place of a gradient.
+inline constexpr llvm::StringLiteral kBiasRate = "graph.bias_rate";
 inline constexpr llvm::StringLiteral kAnnotation = "graph.annotation"; // dictionary: what the file asks
 
 // Describes one discardable attribute: on what it may stand, and which attributes it may be.

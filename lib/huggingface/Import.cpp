@@ -120,17 +120,41 @@ static void recordDropout(ModuleOp module, DictionaryAttr rates) {
   module->setAttr(graph::kModel, model.getDictionary(module.getContext()));
 }
 
+// Returns the factor of the auxiliary loss of routers: the config's, else that of its class in transformers.
+static double routerLoss(Config &config, const support::Json &json) {
+  for (const char *name : {"router_aux_loss_coef", "aux_loss_alpha"})
+    if (auto it = json.find(name); it != json.end() && !it->is_null()) {
+      if (it->is_number() && it->get<double>() >= 0)
+        return it->get<double>();
+      config.note(config.quoted(name) + " is " + it->dump() + ", expected a number of at least 0");
+    }
+  return config.text({"model_type"}, "") == "gpt_oss" ? 0.9 : 0.001;
+}
+
+// Adds to what the module says of its model the factor of the auxiliary loss of its routers, and whether the
+// config asks for that.
+static void recordRouterLoss(ModuleOp module, double factor, bool asked) {
+  Builder b(module.getContext());
+  SmallVector<NamedAttribute> loss = {b.getNamedAttr("factor", b.getF64FloatAttr(factor))};
+  if (asked)
+    loss.push_back(b.getNamedAttr("asked", b.getUnitAttr()));
+  NamedAttrList model(module->getAttrOfType<DictionaryAttr>(graph::kModel));
+  model.set("router_loss", b.getDictionaryAttr(loss));
+  module->setAttr(graph::kModel, model.getDictionary(module.getContext()));
+}
+
 // Returns one line for each kind of field that a user may rely on and that has no effect here.
 static std::vector<std::string> notesOf(Config &config, const CompileOptions &options,
-                                        const std::string &unusedQuantization) {
+                                        const std::string &unusedQuantization, bool asksForRouterLoss) {
   std::vector<std::string> notes;
   std::vector<std::string> rates = statedDropout(config);
   bool chosen = options.dropout || options.configDropout || options.infer;
   if (!rates.empty() && !chosen)
     notes.push_back("trains without dropout, for which the config has rates (" + joined(rates) +
                     "): --dropout config takes them, --dropout 0 says that none is meant");
-  if (!options.infer && config.flag({"output_router_logits"}, false))
-    notes.push_back("trains without the auxiliary loss of routers, which \"output_router_logits\" asks for");
+  if (asksForRouterLoss && !options.infer && !options.moeBalance)
+    notes.push_back("trains with an auxiliary loss of routers, for which \"output_router_logits\" asks: --moe-balance "
+                    "aux says that it is meant, --moe-balance none leaves it out");
   if (!unusedQuantization.empty())
     notes.push_back("\"quantization_config\" (" + unusedQuantization +
                     ") is not used: no weights are read, all are drawn");
@@ -173,6 +197,8 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
   BuiltModel model = architecture->build(context, config, options);
   DictionaryAttr rates =
       options.configDropout ? dropoutRates(context, config, config.text({"model_type"}, "")) : DictionaryAttr();
+  double lossOfRouters = routerLoss(config, *json);
+  bool asks = lossOfRouters > 0 && config.flag({"output_router_logits"}, false);
   if (!config.problems().empty())
     return error(file, ": ", architecture->modelTypes.front(),
                  " cannot be built:", config.problems());
@@ -183,8 +209,11 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
   weights::addSpellings(*model.module, model.spellings);
   if (rates)
     recordDropout(*model.module, rates);
+  bool mixes = (*model.module).walk([](graph::RouteOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (mixes)
+    recordRouterLoss(*model.module, lossOfRouters, asks);
   std::string unused = !reads && *quantization ? (*quantization)->method : "";
-  for (const std::string &note : notesOf(config, options, unused))
+  for (const std::string &note : notesOf(config, options, unused, asks && mixes))
     emitRemark(UnknownLoc::get(&context)) << file << ": " << note;
   if (options.infer)
     markInference(*model.module);

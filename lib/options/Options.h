@@ -37,6 +37,13 @@ enum class Optimizer { Sgd, AdamW };
 // and a vector that the file holds once is one.
 enum class Tie { Auto, Off, Exact };
 
+// Selects what spreads tokens over experts: an auxiliary loss, or biases of routers that each step moves.
+enum class Balance { None, Aux, Bias };
+
+constexpr const char *nameOf(Balance balance) {
+  return balance == Balance::Aux ? "aux" : balance == Balance::Bias ? "bias" : "none";
+}
+
 // Selects the type of weights, activations, their gradients and messages.
 enum class Precision { Fp32, Bf16, Fp16 };
 
@@ -111,6 +118,10 @@ struct CompileOptions : planfile::MeshSizes {
   static constexpr double kMoeBudget = 2;
   bool roomForAll = false; // whatever the budget: ranks have room for all rows that their experts could get
   bool countsLost = false; // rows that find no room are counted where none can be: states then lie alike
+  // Names how experts are balanced, without one by what the model's config asks for; the factor of the
+  // auxiliary loss, without one the config's; and what a step moves a bias by, without one kBiasRate.
+  std::optional<Balance> moeBalance;
+  std::optional<double> moeAuxLoss, moeBiasRate;
   CpKind cpKind = CpKind::Ring; // how attention sees the tokens of other ranks
   Recompute recompute = Recompute::None;
   int64_t memoryLimit = 0; // most bytes of the arena of a rank; 0: any
@@ -127,6 +138,9 @@ struct CompileOptions : planfile::MeshSizes {
   // Runs after each phase on the module that it left, which it may change: tests inject faults
   // here. After `emit` the module has kernels as functions, not yet as machine code.
   std::function<void(Phase, mlir::Operation *)> afterPhase;
+
+  // Gives what a step moves the bias of a router by: the rate with which DeepSeek-V3 was trained.
+  static constexpr double kBiasRate = 0.001;
 
   // Limits the scale of the loss to what leaves room for gradients in float32.
   static constexpr double kMostLossScale = 0x1p64;

@@ -172,6 +172,17 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
   if (!(options.moeBudget >= 1 || !budget) || !(options.moeCapacity >= 0))
     return module.emitError("plan.options has a moe_budget of at least 1 and a moe_capacity of at least 0, got ")
            << stored;
+  auto auxLoss = stored.getAs<FloatAttr>("moe_aux_loss"), biasRate = stored.getAs<FloatAttr>("moe_bias_rate");
+  std::string balance = text(stored, "moe_balance");
+  options.moeBalance = balance == "aux" ? Balance::Aux : balance == "bias" ? Balance::Bias : Balance::None;
+  options.moeAuxLoss = auxLoss ? std::optional(auxLoss.getValueAsDouble()) : std::nullopt;
+  options.moeBiasRate = biasRate ? std::optional(biasRate.getValueAsDouble()) : std::nullopt;
+  if ((!balance.empty() && balance != nameOf(*options.moeBalance)) || balance == "none" ||
+      bool(auxLoss) != (balance == "aux") || bool(biasRate) != (balance == "bias") ||
+      !(options.moeAuxLoss.value_or(1) > 0) || !(options.moeBiasRate.value_or(1) > 0))
+    return module.emitError("plan.options has moe_balance aux and moe_aux_loss above 0, or bias and moe_bias_rate "
+                            "above 0, or none of them, got ")
+           << stored;
   options.memoryLimit = number(stored, "memory_limit", 0);
   if (options.memoryLimit < 0)
     return module.emitError("plan.options has a memory_limit in bytes, got ") << stored;

@@ -251,6 +251,61 @@ static void checkExperts(const CompileOptions &options, const planfile::MeshSize
         options.tp * options.cp, " tokens a row, or --etp ", options.tp, " and an ep that fits dp x cp"));
 }
 
+namespace {
+// Holds how experts are balanced, which the options and the model's config say together.
+struct BalanceChoice {
+  Balance kind = Balance::None;
+  double auxLoss = 0, biasRate = 0; // 0 unless the kind has it
+};
+} // namespace
+
+// Returns how experts are balanced. What a config says of its routers is an attribute of the import.
+static BalanceChoice balanceOf(ModuleOp module, const CompileOptions &options) {
+  BalanceChoice choice;
+  if (options.infer)
+    return choice;
+  auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
+  auto stated = model ? model.getAs<DictionaryAttr>("router_loss") : DictionaryAttr();
+  auto factor = stated ? stated.getAs<FloatAttr>("factor") : FloatAttr();
+  double configured = factor ? factor.getValueAsDouble() : 0;
+  bool asked = stated && stated.getAs<UnitAttr>("asked") && configured > 0;
+  choice.kind = options.moeBalance.value_or(asked ? Balance::Aux : Balance::None);
+  if (choice.kind == Balance::Aux)
+    choice.auxLoss = options.moeAuxLoss.value_or(configured);
+  if (choice.kind == Balance::Bias)
+    choice.biasRate = options.moeBiasRate.value_or(CompileOptions::kBiasRate);
+  return choice;
+}
+
+// Returns whether every router of the model adds a bias to the scores by which it chooses.
+static bool hasBiases(ModuleOp module) {
+  return !module.walk([](graph::RouteOp op) { return op.getBias() ? WalkResult::advance() : WalkResult::interrupt(); })
+              .wasInterrupted();
+}
+
+// Adds an error for each choice of balance that does not fit another one, or the model.
+static void checkBalance(ModuleOp module, const CompileOptions &options, bool hasExperts,
+                         std::vector<std::string> &errors) {
+  BalanceChoice choice = balanceOf(module, options);
+  if (!hasExperts && choice.kind != Balance::None)
+    errors.push_back(std::string("--moe-balance ") + nameOf(choice.kind) +
+                     " is for mixtures of experts, and the model has none; leave it out");
+  for (auto [flag, isGiven, kind] : {std::tuple("--moe-aux-loss", options.moeAuxLoss.has_value(), Balance::Aux),
+                                     {"--moe-bias-rate", options.moeBiasRate.has_value(), Balance::Bias}})
+    if (isGiven && choice.kind != kind)
+      errors.push_back(support::text(flag, " is for --moe-balance ", nameOf(kind), ", and the balance is ",
+                                     nameOf(choice.kind), "; give both or none"));
+  if (!hasExperts)
+    return;
+  if (choice.kind == Balance::Aux && !(choice.auxLoss > 0))
+    errors.push_back("--moe-balance aux takes the factor of its loss from a config.json "
+                     "(\"router_aux_loss_coef\", \"aux_loss_alpha\"), and this model has none: give --moe-aux-loss F");
+  if (choice.kind == Balance::Bias && !hasBiases(module))
+    errors.push_back("--moe-balance bias moves the biases that routers add to scores for the choice alone "
+                     "(\"e_score_correction_bias\" of DeepSeek-V3), and a router of this model has none; use "
+                     "--moe-balance aux");
+}
+
 // Returns the rates of dropout: those of the model's config are an attribute of the import. Nullopt
 // if they are asked for and the model has none.
 static std::optional<DropoutRates> dropoutRates(ModuleOp module, const CompileOptions &options) {
@@ -299,6 +354,7 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   planfile::MeshSizes sizes = options.meshSizes(mixes);
   std::optional<planfile::AtomicAxes> axes = planfile::deriveAxes(sizes, errors);
   checkExperts(options, sizes, tokens, mixes, errors);
+  checkBalance(module, options, mixes, errors);
   checkChoices(options, tokens, errors);
   std::optional<DropoutRates> dropout = dropoutRates(module, options);
   if (!dropout)
@@ -365,6 +421,13 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   }
   if (options.moeCapacity > 0)
     entries.push_back(entry("moe_capacity", b.getF64FloatAttr(options.moeCapacity)));
+  if (BalanceChoice balance = balanceOf(module, options); balance.kind != Balance::None) {
+    entries.push_back(entry("moe_balance", name(nameOf(balance.kind))));
+    if (balance.kind == Balance::Aux)
+      entries.push_back(entry("moe_aux_loss", b.getF64FloatAttr(balance.auxLoss)));
+    else
+      entries.push_back(entry("moe_bias_rate", b.getF64FloatAttr(balance.biasRate)));
+  }
   if (options.memoryLimit)
     entries.push_back(entry("memory_limit", b.getI64IntegerAttr(options.memoryLimit)));
   if (!options.fuse)
@@ -421,7 +484,8 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
                               dropoutRates(module, options).value_or(DropoutRates()),
                               options.cp, options.cpKind == CpKind::Ring,
                               {options.pp, options.chunks(), options.stages},
-                              {options.ep, moeBudget(module, options), options.moeCapacity, options.countsLost}});
+                              {options.ep, moeBudget(module, options), options.moeCapacity, options.countsLost,
+                               balanceOf(module, options).auxLoss, balanceOf(module, options).biasRate}});
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.
@@ -494,14 +558,16 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
   return success();
 }
 
-bool changesModel(const CompileOptions &options) {
-  return options.dropout.value_or(0) > 0 || options.configDropout || options.moeCapacity > 0;
+bool changesModel(ModuleOp module, const CompileOptions &options) {
+  return options.dropout.value_or(0) > 0 || options.configDropout || options.moeCapacity > 0 ||
+         balanceOf(module, options).kind != Balance::None;
 }
 
 LogicalResult changeModel(ModuleOp module, const CompileOptions &options) {
   PassManager pm(module.getContext());
   buildDropoutPipeline(pm, dropoutRates(module, options).value_or(DropoutRates()));
-  buildExpertPipeline(pm, {1, 1, options.moeCapacity});
+  BalanceChoice balance = balanceOf(module, options);
+  buildExpertPipeline(pm, {1, 1, options.moeCapacity, balance.auxLoss, balance.biasRate});
   return runPasses(pm, module);
 }
 

@@ -39,9 +39,9 @@ CompileOptions optionsForRetry(const CompileOptions &options);
 // Returns FOLDER/model.N-PHASE.mlir.
 std::string dumpPath(const std::string &folder, Phase phase);
 
-// Returns whether `options` ask for another function than the model's own: for dropout, or a limit of the rows
-// of experts.
-bool changesModel(const CompileOptions &options);
+// Returns whether `options` and the model's config ask for another function than the model's own: for dropout, a
+// limit of the rows of experts, or their balance.
+bool changesModel(mlir::ModuleOp module, const CompileOptions &options);
 // Makes the raised model the function that `options` ask for.
 mlir::LogicalResult changeModel(mlir::ModuleOp module, const CompileOptions &options);
 

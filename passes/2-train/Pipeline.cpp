@@ -20,6 +20,14 @@ void llmc::buildExpertPipeline(mlir::OpPassManager &pm, const ExpertOptions &opt
     limit.capacity = options.capacity;
     pm.addPass(createLimitRoutes(limit));
   }
+  if (options.auxLoss > 0 || options.biasRate > 0) {
+    // Balance counts what tokens choose, also what is left out. It reads scores where they are made, before
+    // they get low types.
+    BalanceExpertsOptions balance;
+    balance.auxLoss = options.auxLoss;
+    balance.biasRate = options.biasRate;
+    pm.addPass(createBalanceExperts(balance));
+  }
   if (options.ranks <= 1)
     return;
   // Rows are sent to the ranks of their experts and back.

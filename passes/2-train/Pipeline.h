@@ -24,10 +24,13 @@ struct DivisionOptions {
 
 // Describes how experts are shared out: over so many ranks, of which each has room for `budget` times the
 // average of rows; and how many rows of a row of tokens an expert takes, `capacity` times the average (0: all).
+// A training balances them by an auxiliary loss with the factor `auxLoss`, and moves biases of routers by
+// `biasRate` a step (0: it does not).
 struct ExpertOptions {
   int64_t ranks = 1;
   double budget = 2, capacity = 0;
   bool countsLost = false; // also where no row can lack room
+  double auxLoss = 0, biasRate = 0;
 };
 
 struct TrainOptions {
@@ -50,7 +53,7 @@ void buildPrecisionPipeline(mlir::OpPassManager &pm, const std::string &element)
 // Adds the pass that divides the layers over the virtual stages: what an inference needs of it.
 void buildDivisionPipeline(mlir::OpPassManager &pm, const DivisionOptions &options);
 
-// Adds the passes that limit routes and send rows to the ranks of their experts: what an inference needs
+// Adds the passes that limit routes, balance experts and send rows to the ranks of their experts: what an inference needs
 // of them too.
 void buildExpertPipeline(mlir::OpPassManager &pm, const ExpertOptions &options);
 

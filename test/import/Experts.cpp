@@ -195,7 +195,7 @@ TEST(Experts, AuxiliaryLoss) {
   for (bool asks : {false, true}) {
     std::string message;
     ASSERT_TRUE(bool(configs.read(mixtral + (asks ? "true" : "false"), message, 16))) << message;
-    EXPECT_EQ(message.find("without the auxiliary loss of routers") != std::string::npos, asks) << message;
+    EXPECT_EQ(message.find("with an auxiliary loss of routers") != std::string::npos, asks) << message;
   }
 }
 

@@ -225,13 +225,13 @@ def overflow(folder):
     require(max(s["arena_bytes"] for s in plan["stages"]) < max(s["arena_bytes"] for s in inspect(program)["stages"]), "a smaller budget takes less memory")
 
 
-def resumed(folder, phase):
+def resumed(folder, phase, content=MIXTRAL, *choices):
     """What was written after a phase compiles on, to the program that one compilation gives."""
     dump, parts, whole = (os.path.join(folder, name) for name in ("dump.mlir", "parts", "whole"))
-    flags = ["--mesh", "dp=2,tp=2,ep=4", "--seq", SEQ, "--moe-budget", 4 if phase != "raise" else 1]
-    compile_model(write_config(folder, MIXTRAL), dump, *flags, "--compile-to", phase)
+    flags = ["--mesh", "dp=2,tp=2,ep=4", "--seq", SEQ, "--moe-budget", 4 if phase != "raise" else 1, *choices]
+    compile_model(write_config(folder, content), dump, *flags, "--compile-to", phase)
     call([LLMC, "compile", dump, "-o", parts])
-    compile_model(write_config(folder, MIXTRAL), whole, *flags)
+    compile_model(write_config(folder, content), whole, *flags)
     with open(parts, "rb") as a, open(whole, "rb") as b:
         require(a.read() == b.read(), "the programs differ")
 

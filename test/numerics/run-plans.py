@@ -2,4 +2,4 @@
 from suites import run
 
 run(["sequence", "memory", "context", "ring", "long", "masks", "dropout", "covering", "zero", "pipelines",
-     "pipelines_counts", "experts", "large", "shared", "many_ranks"])
+     "pipelines_counts", "experts", "balance", "large", "shared", "many_ranks"])

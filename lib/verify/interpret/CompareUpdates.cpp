@@ -1,5 +1,6 @@
 #include "lib/verify/interpret/CompareUpdates.h"
 
+#include "dialects/graph/GraphAttrs.h"
 #include "lib/verify/interpret/Sources.h"
 
 using namespace mlir;
@@ -20,8 +21,18 @@ static std::set<std::string> vectorsOf(ModuleOp module) {
   return names;
 }
 
+// Returns the rates of the sources that are biases of routers.
+static std::map<std::string, double> biasRatesOf(ModuleOp module) {
+  std::map<std::string, double> rates;
+  for (auto state : module.getOps<graph::StateOp>())
+    if (auto rate = state->getAttrOfType<FloatAttr>(graph::kBiasRate); rate && state.getViews())
+      for (auto view : state.getViews()->getAsRange<graph::ViewAttr>())
+        rates[view.getSource().getValue().str()] = float(rate.getValueAsDouble()); // as the plan has it
+  return rates;
+}
+
 AfterStep compareUpdates(ModuleOp module, bool adamw, UpdateErrors &errors) {
-  return [=, &errors, stretched = vectorsOf(module)](
+  return [=, &errors, stretched = vectorsOf(module), rates = biasRatesOf(module)](
              const StepData &data, const NamedTensors &before, const parallel::StepOutput &after) {
     auto stateOf = [&](const NamedTensors &states) {
       OptimizerState state;
@@ -37,6 +48,10 @@ AfterStep compareUpdates(ModuleOp module, bool adamw, UpdateErrors &errors) {
     input.before = stateOf(before);
     input.gradients = sourcesFromStates(module, after.states, graph::Role::accumulator);
     input.stretched = stretched;
+    input.biasRates = rates;
+    for (const auto &[name, rate] : rates)
+      if (auto excess = input.gradients.extract(name); !excess.empty())
+        input.excess.insert(std::move(excess));
     input.scalars = data.scalars;
     input.step = errors.steps + 1;
     input.adamw = adamw;

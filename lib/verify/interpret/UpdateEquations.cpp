@@ -99,6 +99,15 @@ OptimizerState updatedState(const UpdateInput &input) {
   double factor = clipFactor(input), lr = scalarOf(input, "lr");
   for (auto &[name, weight] : after.weights) {
     Tensor zeros(weight.shape);
+    if (auto rate = input.biasRates.find(name); rate != input.biasRates.end()) {
+      if (input.adamw) // its gradient is zero
+        stepOfAdamW(input, name, zeros, /*factor=*/1, /*decay=*/0, after);
+      weight = input.before.weights.at(name);
+      const Tensor &excess = at(input.excess, name, zeros);
+      for (int64_t i = 0; i < weight.size(); ++i)
+        weight.data[i] -= rate->second * double((excess.data[i] > 0) - (excess.data[i] < 0));
+      continue;
+    }
     const Tensor &gradient = at(input.gradients, name, zeros);
     double decay = decays(input, name, weight) ? scalarOf(input, "weight_decay") : 0;
     if (input.adamw) {

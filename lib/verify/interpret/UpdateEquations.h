@@ -22,6 +22,10 @@ struct UpdateInput {
   // Lists tensors of two or more dimensions, at most one of them larger than one, that are exempt
   // from weight decay: an exporter stretched a vector. Others are judged by their shapes.
   std::set<std::string> stretched;
+  // Maps biases of routers to what a step moves them by, and to how many more tokens than on average chose
+  // each expert.
+  std::map<std::string, double> biasRates;
+  NamedTensors excess;
   // Maps "lr", "weight_decay", "clip" (0 is off) and for AdamW "beta1", "beta2", "eps" and, as
   // the host rounds them, "bias_correction1" and "bias_correction2".
   std::map<std::string, double> scalars;
@@ -35,7 +39,8 @@ double globalNorm(const NamedTensors &gradients);
 // Returns the state after the step: scales the gradient down to `clip` if its global norm is
 // larger, as torch.nn.utils.clip_grad_norm_ does (which adds 1e-6 to the norm), then applies SGD
 // or AdamW (Loshchilov and Hutter, 2019, algorithm 2). Weight decay is decoupled and applies to
-// tensors of two or more dimensions.
+// tensors of two or more dimensions. Subtracts from biases of routers their rate times the sign of the excess
+// (Wang et al., 2024, algorithm 1).
 OptimizerState updatedState(const UpdateInput &input);
 
 // Accumulates how far @update is from these equations; each error is the worst of all steps.

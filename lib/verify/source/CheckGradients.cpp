@@ -12,6 +12,7 @@
 #include "lib/verify/interpret/Sources.h"
 #include "runtime/states/Random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -48,6 +49,16 @@ Dual crossEntropy(const DualTensor &logits, const double *labels, double &counte
   return total;
 }
 
+// Returns the sum over rows of their auxiliary losses, each as often as the row has labels that count.
+Dual weightedLoss(const DualTensor &ofRows, const double *labels, int64_t rowLabels) {
+  Dual total;
+  for (int64_t row = 0; row < ofRows.size(); ++row) {
+    double counted = rowLabels - std::count(labels + row * rowLabels, labels + (row + 1) * rowLabels, kIgnored);
+    total += ofRows.data[row] * Dual(counted);
+  }
+  return total;
+}
+
 // Evaluates the loss of the imported model with dual numbers.
 class Imported {
 public:
@@ -55,7 +66,7 @@ public:
 
   // Returns the mean loss of the first step and its slope along `direction` (by source tensor).
   FailureOr<Dual> loss(const NamedTensors &direction);
-  // Returns the source tensors in the order in which @forward takes them, which is nearly the
+  // Returns the source tensors that have gradients, in the order in which @forward takes them, which is nearly the
   // order of their first use.
   std::vector<std::string> sources();
 
@@ -92,7 +103,12 @@ FailureOr<Dual> Imported::loss(const NamedTensors &direction) {
     const DualTensor &logits = results->front();
     if (logits.size() != rows.getInt() * rowLabels * logits.shape.back())
       return forward.emitError("its first result does not fit the labels");
-    total += crossEntropy(logits, &all.data[k * rows.getInt() * rowLabels], counted);
+    const double *own = &all.data[k * rows.getInt() * rowLabels];
+    total += crossEntropy(logits, own, counted);
+    for (unsigned i = 1; i < results->size(); ++i)
+      if (auto name = forward.getResultAttrOfType<StringAttr>(i, graph::kOutput);
+          name && name == graph::kAuxiliaryLoss && (*results)[i].size() == rows.getInt())
+        total += weightedLoss((*results)[i], own, rowLabels);
   }
   return total / Dual(std::max(counted, 1.0));
 }
@@ -103,7 +119,7 @@ std::vector<std::string> Imported::sources() {
   for (unsigned i = 0; forward && i < forward.getNumArguments(); ++i) {
     auto symbol = forward.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kState);
     auto state = symbol ? meant->lookupSymbol<graph::StateOp>(symbol.getValue()) : graph::StateOp();
-    if (!state || !state.getViews())
+    if (!state || !state.getViews() || state->hasAttr(graph::kBiasRate))
       continue;
     for (auto view : state.getViews()->getAsRange<graph::ViewAttr>())
       if (std::string name = view.getSource().getValue().str(); !llvm::is_contained(names, name))
@@ -207,7 +223,7 @@ bool checkGradients(const Reference &reference, Report &report) {
   // Dropout is named by the folded layers, so the raised model is changed; that it equals the imported one
   // is a check of its own.
   OwningOpRef<ModuleOp> changed;
-  if (changesModel(options)) {
+  if (changesModel(module, options)) {
     changed = reference.one.at(Phase::Raise).clone();
     module = *changed;
     if (failed(changeModel(module, options)))

@@ -2,6 +2,7 @@
 #include "lib/verify/types/Census.h"
 
 #include "dialects/graph/Build.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/Collectives.h"
 #include "dialects/parallel/Gradients.h"
@@ -82,6 +83,21 @@ static std::string textOf(Type type) {
   return text;
 }
 
+// Returns whether a state is the bias of a router that counts of tokens move, or belongs to one.
+static bool isMovedByCounts(StateOp state) {
+  auto of = state.getOf() ? SymbolTable::lookupNearestSymbolFrom<StateOp>(state, state.getOfAttr()) : state;
+  return of && of->hasAttr(kBiasRate);
+}
+
+// Returns whether a value is an argument that is bound to such a state.
+static bool isBoundToCounts(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto func = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  auto name = func ? func.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), kState) : FlatSymbolRefAttr();
+  auto state = name ? SymbolTable::lookupNearestSymbolFrom<StateOp>(func, name) : StateOp();
+  return state && isMovedByCounts(state);
+}
+
 //===-- States ----------------------------------------------------------------===//
 
 void Census::checkState(StateOp state) {
@@ -91,7 +107,10 @@ void Census::checkState(StateOp state) {
   // The step's own sums are scalars; gradients of a flat bucket are none.
   bool isSum = state.getRole() == Role::accumulator && !state.getOf() &&
                cast<RankedTensorType>(state.getType()).getRank() == 0;
-  Type expected = state.getRole() == Role::parameter                ? low
+  // The bias of a router and the counts that move it are not rounded (graph.bias_rate).
+  bool counts = isMovedByCounts(state);
+  Type expected = counts                                             ? full
+                  : state.getRole() == Role::parameter               ? low
                   : state.getRole() == Role::accumulator && !isSum ? gradient
                                                                    : full;
   if (got != expected)
@@ -121,16 +140,21 @@ void Census::checkPassages(func::FuncOp func) {
     Value value = end->getOperand(i);
     bool isSent = func.getResultAttr(i, parallel::kStageBoundary) != nullptr;
     bool isKept = func.getResultAttr(i, parallel::kResidual) != nullptr;
-    if ((isSent || isKept) && isFull(value) && !mayBeFull(value))
+    bool isOfRows = cast<RankedTensorType>(value.getType()).getRank() < 2; // a loss of each row, or its cotangent
+    if ((isSent || isKept) && isFull(value) && !isOfRows && !mayBeFull(value))
       add("kept", originOf(value), isSent ? "an activation that is sent" : "an activation that is kept",
           value.getType(), textOf(low));
   }
 }
 
 void Census::checkCarried(RepeatOp repeat) {
-  for (BlockArgument argument : repeat.getCarriedArgs())
-    if (isFull(argument) && !mayBeFull(argument))
+  Operation *yield = repeat.getBlock().getTerminator();
+  for (BlockArgument argument : repeat.getCarriedArgs()) {
+    // What layers pass on as it is, as the cotangent of a sum, is no activation of theirs.
+    bool isPassed = yield->getOperand(argument.getArgNumber()) == argument;
+    if (!isPassed && isFull(argument) && !mayBeFull(argument))
       add("kept", repeat, "what layers carry", full, textOf(low));
+  }
 }
 
 //===-- Arithmetic --------------------------------------------------------------===//
@@ -200,7 +224,7 @@ void Census::checkMoved(Operation *op) {
   if (!value || !collective.communicates() || !isFloat(value) || elementOf(value).isF64())
     return;
   if (addsReplicas(collective)) {
-    if (elementOf(value) != reduced)
+    if (elementOf(value) != (isBoundToCounts(beforeMovements(value)) ? full : reduced))
       add("moved", op, "a gradient", elementOf(value), textOf(reduced));
     return;
   }

@@ -31,7 +31,9 @@ SmallVector<int64_t> columnShape(Value rows) {
 struct Loss {
   Value loss;      // sum over the rows that count
   Value tokens;    // how many rows count
+  Value weight;    // 1 for each row that counts, else 0
   Value cotangent; // of the logits
+  Operation *lastForward;
 };
 
 // Builds the loss; `scale`, if there is one, multiplies the cotangent. The maximum shifts the
@@ -63,8 +65,9 @@ Loss buildLoss(OpBuilder &builder, Value logits, Value labels, Value scale) {
   Build counter(builder, named(context, "token count"));
   Value weight = counter.cast(valid, element);
   result.tokens = counter.reduce(weight, ReduceKind::sum, all);
+  result.weight = weight;
+  result.lastForward = result.tokens.getDefiningOp();
 
-  Operation *lastForward = result.tokens.getDefiningOp();
   Value probability = b.exp(b.sub(logits, b.reshape(lse, columnShape(lse))));
   Value target = OneHotOp::create(builder, b.loc, typeOf(logits), labels, weight,
                                   /*offset=*/Value());
@@ -72,10 +75,31 @@ Loss buildLoss(OpBuilder &builder, Value logits, Value labels, Value scale) {
       b.sub(b.mul(probability, b.reshape(weight, columnShape(weight))), target);
   if (scale)
     result.cotangent = b.mul(result.cotangent, scale);
-  for (Operation *op = lastForward->getNextNode(); op && !op->hasTrait<OpTrait::IsTerminator>();
+  for (Operation *op = result.lastForward->getNextNode(); op && !op->hasTrait<OpTrait::IsTerminator>();
        op = op->getNextNode())
     op->setAttr(graph::kBackward, builder.getUnitAttr());
   return result;
+}
+
+// Adds the auxiliary loss of each row of tokens to the sum, as often as the row has labels that count, so that
+// the mean over these labels has the mean of the rows. Returns the cotangent of the rows' losses.
+Value addAuxiliary(Loss &loss, Value auxiliary, Value scale) {
+  OpBuilder builder(auxiliary.getContext());
+  builder.setInsertionPointAfter(loss.lastForward);
+  Build b(builder, named(builder.getContext(), "auxiliary loss"));
+  Value tokens = b.reduce(loss.weight, ReduceKind::sum, {1});
+  Value weighted = b.mul(auxiliary, tokens);
+  loss.loss = b.add(loss.loss, b.reduce(weighted, ReduceKind::sum, {0}));
+  loss.lastForward = loss.loss.getDefiningOp();
+  // Counts again for the backward pass, which sends this to the stages that have routers.
+  builder.setInsertionPointAfterValue(loss.cotangent);
+  Value cotangent = b.reduce(loss.weight, ReduceKind::sum, {1});
+  cotangent.getDefiningOp()->setAttr(graph::kBackward, builder.getUnitAttr());
+  if (!scale)
+    return cotangent;
+  cotangent = b.mul(cotangent, scale);
+  cotangent.getDefiningOp()->setAttr(graph::kBackward, builder.getUnitAttr());
+  return cotangent;
 }
 
 class AddLoss : public llmc::impl::AddLossBase<AddLoss> {
@@ -91,6 +115,14 @@ private:
   Value addScale(func::FuncOp micro);
   Value addSum(func::FuncOp micro, StringRef name, StringRef origin);
 };
+
+// Returns the result of @forward that has this name, or null.
+Value resultNamed(func::FuncOp micro, StringRef name) {
+  for (unsigned i = 0; i < micro.getNumResults(); ++i)
+    if (auto output = micro.getResultAttrOfType<StringAttr>(i, graph::kOutput); output && output == name)
+      return micro.getBody().front().getTerminator()->getOperand(i);
+  return {};
+}
 
 LogicalResult AddLoss::check(func::FuncOp forward) {
   if (!forward || forward.isExternal())
@@ -165,17 +197,29 @@ void AddLoss::runOnOperation() {
   Value logits = terminator->getOperand(0);
   logits = Build(builder, logits.getLoc()).cast(logits, builder.getF32Type());
 
-  Value lost;
-  for (unsigned i = 0; i < micro.getNumResults(); ++i)
-    if (auto name = micro.getResultAttrOfType<StringAttr>(i, graph::kOutput); name && name == graph::kLostRows)
-      lost = terminator->getOperand(i);
+  Value lost = resultNamed(micro, graph::kLostRows), auxiliary = resultNamed(micro, graph::kAuxiliaryLoss),
+        choices = resultNamed(micro, graph::kBiasedChoices);
+  if (auxiliary && (shapeOf(logits).size() != 3 || shapeOf(auxiliary) != shapeOf(logits).take_front())) {
+    emitError(logits.getLoc(), "the model's first output has type ")
+        << logits.getType() << " and the auxiliary loss of its rows " << auxiliary.getType()
+        << ", expected logits [batch, sequence, vocabulary] of as many rows";
+    return signalPassFailure();
+  }
 
   Value labels = addLabels(micro, typeOf(logits));
   Value lossSum = addSum(micro, "loss.sum", "loss");
   Value tokensSum = addSum(micro, "tokens.sum", "token count");
   Value scale = scaled ? addScale(micro) : Value();
   Loss loss = buildLoss(builder, logits, labels, scale);
-  builder.setInsertionPointAfter(loss.tokens.getDefiningOp());
+  SmallVector<std::pair<Value, Value>> pairs = {{logits, loss.cotangent}};
+  if (auxiliary)
+    pairs.push_back({auxiliary, addAuxiliary(loss, auxiliary, scale)});
+  if (choices) { // counts, which no scale multiplies
+    Value one = Build(builder, choices.getLoc()).constantLike(1, choices);
+    one.getDefiningOp()->setAttr(graph::kBackward, builder.getUnitAttr());
+    pairs.push_back({choices, one});
+  }
+  builder.setInsertionPointAfter(loss.lastForward);
   Value newLoss = Build(builder, loss.loss.getLoc()).add(lossSum, loss.loss);
   Value newTokens = Build(builder, loss.tokens.getLoc()).add(tokensSum, loss.tokens);
 
@@ -187,15 +231,18 @@ void AddLoss::runOnOperation() {
   SmallVector<Attribute> bindings;
   for (Value sum : sums)
     bindings.push_back(micro.getArgAttr(cast<BlockArgument>(sum).getArgNumber(), graph::kState));
-  results.append({logits, loss.cotangent});
+  for (auto [primal, cotangent] : pairs)
+    results.append({primal, cotangent});
   terminator->setOperands(results);
   micro.setFunctionType(FunctionType::get(&getContext(), micro.getArgumentTypes(),
                                           TypeRange(ValueRange(results))));
   micro.removeResAttrsAttr();
   for (auto [i, binding] : llvm::enumerate(bindings))
     micro.setResultAttr(i, graph::kState, binding);
-  micro.setResultAttr(bindings.size(), graph::kPrimal, builder.getI64IntegerAttr(0));
-  micro.setResultAttr(bindings.size() + 1, graph::kCotangent, builder.getI64IntegerAttr(0));
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    micro.setResultAttr(bindings.size() + 2 * i, graph::kPrimal, builder.getI64IntegerAttr(i));
+    micro.setResultAttr(bindings.size() + 2 * i + 1, graph::kCotangent, builder.getI64IntegerAttr(i));
+  }
 }
 
 } // namespace

@@ -25,6 +25,7 @@ struct Parameter {
   StateOp state, master, accumulator, m, v; // `master` is null where the parameter is in f32
   Value weight, gradient, moment1, moment2; // `weight` is that of the master, if there is one
   Value rounded;                            // the new parameter, where there is a master
+  double biasRate = 0; // of a router's bias, whose accumulator counts the tokens of each expert; else 0
   StateOp updated() const { return master ? master : state; }
 };
 
@@ -44,6 +45,7 @@ private:
   void returnResults(OpBuilder &builder, Value loss, Value norm);
   void updateParameter(OpBuilder &builder, Parameter &parameter, Value factor);
   void takeStep(OpBuilder &builder, Parameter &parameter, Value factor);
+  void balance(OpBuilder &builder, Parameter &parameter);
   Location named(StringRef name) {
     return NameLoc::get(StringAttr::get(&getContext(), name));
   }
@@ -73,6 +75,8 @@ LogicalResult AddOptimizer::collect() {
       continue;
     if (state.getRole() == Role::parameter) {
       parameters.emplace_back().state = state;
+      if (auto rate = state->getAttrOfType<FloatAttr>(graph::kBiasRate))
+        parameters.back().biasRate = rate.getValueAsDouble();
       auto type = cast<RankedTensorType>(state.getType());
       Type element = type.getElementType();
       if (!element.isF32() && !element.isBF16() && !element.isF16())
@@ -214,7 +218,10 @@ bool decays(StateOp state) {
 void AddOptimizer::updateParameter(OpBuilder &builder, Parameter &p, Value factor) {
   Build b(builder, locationOf(p.state));
   Parameter old = p;
-  takeStep(builder, p, factor);
+  if (p.biasRate > 0)
+    balance(builder, p);
+  else
+    takeStep(builder, p, factor);
   if (!isFinite)
     return;
   // Selects rather than multiplies by zero, which would keep a NaN.
@@ -246,6 +253,27 @@ void AddOptimizer::takeStep(OpBuilder &builder, Parameter &p, Value factor) {
   p.weight = b.sub(p.weight, step);
 }
 
+// Moves the bias of each expert up where fewer tokens chose it than on average, and down where more did
+// (Wang et al., 2024, "Auxiliary-Loss-Free Load Balancing Strategy for Mixture-of-Experts", algorithm 1). Counts are
+// whole numbers, so that their sums do not depend on who adds them.
+void AddOptimizer::balance(OpBuilder &builder, Parameter &p) {
+  Build b(builder, locationOf(p.state));
+  Type element = elementOf(p.weight);
+  Value loads = b.cast(p.gradient, element);
+  int64_t dim = typeOf(loads).getRank() - 1;
+  Value sum = b.reduce(loads, ReduceKind::sum, {dim});
+  Value mean = b.unreduce(b.div(sum, b.constant(double(shapeOf(loads)[dim]), element)), {dim}, shapeOf(loads));
+  p.gradient = b.sub(loads, mean);
+  Value zero = b.constant(0, element), rate = b.constant(p.biasRate, element);
+  Value up = b.select(b.compare(p.gradient, zero, Predicate::lt), rate, zero);
+  Value down = b.select(b.compare(p.gradient, zero, Predicate::gt), rate, zero);
+  p.weight = b.add(p.weight, b.sub(up, down));
+  if (adamw) {
+    p.moment1 = b.mul(p.moment1, scalars["beta1"]);
+    p.moment2 = b.mul(p.moment2, scalars["beta2"]);
+  }
+}
+
 void AddOptimizer::buildStep(OpBuilder &builder) {
   Build counter(builder, named("token count"));
   Value one = counter.constant(1, builder.getF32Type());
@@ -262,6 +290,8 @@ void AddOptimizer::buildStep(OpBuilder &builder) {
   Build clip(builder, named("clip"));
   Value squares;
   for (Parameter &p : parameters) {
+    if (p.biasRate > 0) // is no gradient
+      continue;
     Build b(builder, locationOf(p.state));
     Type stored = elementOf(p.gradient);
     p.gradient = b.div(b.cast(p.gradient, builder.getF32Type()), divisor);

@@ -15,6 +15,11 @@ def AddOptimizer : Pass<"llmc-add-optimizer", "::mlir::ModuleOp"> {
       Weight decay is for parameters of rank 2 and more, not counting the
       stacked dimension, whose sources have that too. Clip 0 is off.
       `scaled`: the mean gradient is divided by the scalar loss_scale too.
+      A parameter with `graph.bias_rate`, the bias of a router (llmc-balance-experts), has the moments of
+      a gradient that is zero: its accumulator has the number of tokens that chose each expert (its last dimension), then by how much
+      that is above the mean of the experts. @update subtracts bias_rate where it is above and adds it where it is
+      below (Wang et al., 2024, "Auxiliary-Loss-Free Load Balancing Strategy for Mixture-of-Experts",
+      algorithm 1). It takes part neither in the norm nor in weight decay.
       `skip`: where the norm is not finite, all states but the accumulators keep
       their bits, by a select; the output skipped is then 1, else 0.
     Keeps: @micro.

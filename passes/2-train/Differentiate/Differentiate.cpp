@@ -3,6 +3,7 @@
 // place of the pairs.
 #include "dialects/graph/Build.h"
 #include "dialects/graph/GraphAttrs.h"
+#include "dialects/graph/Repeat.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
@@ -69,8 +70,10 @@ void Differentiate::addAccumulators(BlockGradients &gradients) {
   unsigned place = parameters.back().first + 1;
   for (auto [index, parameter] : parameters) {
     Value argument = micro.getArgument(index);
-    auto type = accumulatorType(typeOf(argument), gradientType);
     OpBuilder builder(parameter);
+    // Counts of tokens are exact in f32 alone.
+    bool counts = parameter->hasAttr(kBiasRate);
+    auto type = accumulatorType(typeOf(argument), counts ? builder.getF32Type() : gradientType);
     auto state = StateOp::create(builder, parameter.getLoc(),
                                  (parameter.getSymName() + ".grad").str(), type,
                                  Role::accumulator, FlatSymbolRefAttr::get(parameter),
@@ -174,6 +177,10 @@ void Differentiate::runOnOperation() {
   returnAccumulators(gradients);
 
   IRRewriter rewriter(&getContext());
+  (void)runRegionDCE(rewriter, micro->getRegions());
+  // A primal that nothing else reads has served: layers need not stack it.
+  for (auto repeat : llvm::make_early_inc_range(body.getOps<RepeatOp>()))
+    (void)dropUnusedResults(rewriter, repeat);
   (void)runRegionDCE(rewriter, micro->getRegions());
   mode.rematerializeCheapValues(body, body);
   // Neighbouring ops' gradients do the same transposes and reshapes.

@@ -5,7 +5,8 @@ def Differentiate : Pass<"llmc-differentiate", "::mlir::ModuleOp"> {
       `graph.cotangent = i`; parameters bound by `graph.state`.
     Gives: a state `@p.grad`, accumulator of @p, for each parameter @p; @micro
       takes them behind the parameters and returns them first, in argument
-      order, each with the gradient added. The pairs are gone. A gradient of a
+      order, each with the gradient added. The pairs are gone. The
+      accumulator of a parameter with `graph.bias_rate` counts tokens, in f32. A gradient of a
       parameter in a low type is computed in the accumulator's type as far back
       as nothing else reads it, so that products and sums round once.
       Backward ops carry `graph.backward`, the location of the op they are the

@@ -30,6 +30,7 @@ private:
   void lowerOp(Operation *op);
   void lowerRepeat(RepeatOp repeat);
   void keepResults(func::FuncOp forward);
+  void findSums(func::FuncOp forward);
 
   // Returns whether a value is a float that depends on a parameter; of these alone types change.
   bool isActive(Value value) const { return active.contains(value); }
@@ -46,6 +47,8 @@ private:
 
   Type low, full;
   ValueSet active;
+  // Holds the values by which layers carry the auxiliary loss of routers, which has its final type.
+  ValueSet sums;
   // Holds the floats that are computed from parameters and constants alone.
   ValueSet weights;
   DenseMap<std::pair<Value, Type>, Value> casts;
@@ -130,7 +133,7 @@ void LowerPrecision::lowerOp(Operation *op) {
   }
 }
 
-// Carries every float that depends on a parameter in the low type.
+// Carries every float that depends on a parameter in the low type, but for sums.
 void LowerPrecision::lowerRepeat(RepeatOp repeat) {
   ValueSet inside = activityInBody(repeat, active);
   active.insert(inside.begin(), inside.end());
@@ -140,7 +143,7 @@ void LowerPrecision::lowerRepeat(RepeatOp repeat) {
     OpOperand &operand = repeat->getOpOperand(i);
     if (!isActive(argument) || !isFloat(argument))
       continue;
-    if (i < carried && isRetyped(argument))
+    if (i < carried && isRetyped(argument) && !sums.contains(repeat->getResult(i)))
       operand.set(inType(operand.get(), low));
     setElement(argument, elementOf(operand.get()));
     if (weights.contains(operand.get()) && i >= carried)
@@ -174,7 +177,8 @@ void LowerPrecision::lowerParameters(func::FuncOp forward) {
     auto symbol = forward.getArgAttrOfType<FlatSymbolRefAttr>(i, graph::kState);
     auto state = symbol ? symbols.lookup<StateOp>(symbol.getValue()) : StateOp();
     Value argument = forward.getArgument(i);
-    if (!state || state.getRole() != Role::parameter || !isRetyped(argument))
+    // Small steps add up in the bias of a router: it stays as it is, and needs no master.
+    if (!state || state.getRole() != Role::parameter || !isRetyped(argument) || state->hasAttr(kBiasRate))
       continue;
     setElement(argument, low);
     state.setType(typeOf(argument));
@@ -193,6 +197,22 @@ void LowerPrecision::keepResults(func::FuncOp forward) {
                                             forward.getResultTypes()));
 }
 
+// Follows the auxiliary loss back through the layers that add to it (BalanceExperts).
+void LowerPrecision::findSums(func::FuncOp forward) {
+  for (unsigned i = 0; i < forward.getNumResults(); ++i) {
+    auto name = forward.getResultAttrOfType<StringAttr>(i, graph::kOutput);
+    Value value = name && name == kAuxiliaryLoss ? forward.getBody().front().getTerminator()->getOperand(i) : Value();
+    while (Operation *made = value ? value.getDefiningOp() : nullptr) {
+      auto repeat = dyn_cast<RepeatOp>(made);
+      if (repeat)
+        sums.insert(value);
+      value = repeat           ? repeat->getOperand(cast<OpResult>(value).getResultNumber())
+              : isa<AddOp>(made) ? made->getOperand(0)
+                                 : Value();
+    }
+  }
+}
+
 void LowerPrecision::runOnOperation() {
   Builder builder(&getContext());
   full = builder.getF32Type();
@@ -208,6 +228,7 @@ void LowerPrecision::runOnOperation() {
     return signalPassFailure();
   }
   lowerParameters(forward);
+  findSums(forward);
   Block &block = forward.getBody().front();
   spreadActivity(block, active);
   lowerBlock(block);

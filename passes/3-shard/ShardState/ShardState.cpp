@@ -1,6 +1,7 @@
 // Implements tactic `state`: marks states that the ranks of a data group share out.
 #include "passes/3-shard/Passes.h"
 
+#include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Annotations.h"
 
 namespace llmc {
@@ -40,7 +41,11 @@ struct ShardState : impl::ShardStateBase<ShardState> {
     }
     if (isInference(module))
       return;
+    SymbolTable symbols(module);
     for (auto state : module.getOps<graph::StateOp>()) {
+      auto of = state.getOf() ? symbols.lookup<graph::StateOp>(*state.getOf()) : state;
+      if (of && of->hasAttr(graph::kBiasRate)) // its update reads all experts
+        continue;
       SmallVector<Attribute> axes = sharersOf(state, mesh);
       if (!axes.empty() && stageOf(state) <= zero)
         state->setAttr(kFlatAxes, ArrayAttr::get(&getContext(), axes));

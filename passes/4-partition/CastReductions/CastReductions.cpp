@@ -2,6 +2,7 @@
 #include "passes/4-partition/Passes.h"
 
 #include "dialects/graph/Build.h"
+#include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/Gradients.h"
 #include "passes/4-partition/MapLayers.h"
@@ -32,14 +33,17 @@ private:
 
 } // namespace
 
-// Returns the accumulator of a parameter that a function's argument is; null if it is none.
+// Returns the accumulator of a parameter's gradient that a function's argument is; null if it is none.
 static graph::StateOp accumulatorOf(func::FuncOp func, Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument || argument.getOwner() != &func.getBody().front())
     return {};
   auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), kState);
   auto state = name ? SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(func, name) : graph::StateOp();
-  return state && state.getRole() == graph::Role::accumulator && state.getOf() ? state : graph::StateOp();
+  if (!state || state.getRole() != graph::Role::accumulator || !state.getOf())
+    return {};
+  auto parameter = SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(func, state.getOfAttr());
+  return parameter && parameter->hasAttr(graph::kBiasRate) ? graph::StateOp() : state;
 }
 
 // Returns the result of the repeat around a value that stacks it, if nothing else uses it.

@@ -8,7 +8,7 @@ def CastReductions : Pass<"llmc-cast-reductions", "::mlir::ModuleOp"> {
       is, so that no wide sum is rounded between. Sums of stacked accumulators are written layer by
       layer, so that one layer's can start before another's.
     Keeps: sums that have this type already, and everything else: accumulators, sums over other axes
-      alone, the loss, the count of tokens and the norm keep their types.
+      alone, the loss, counts of tokens and the norm keep their types.
     Rules: G1 `element` is f32, bf16 or f16, or empty, which keeps everything.
     Example: test/passes/4-partition/cast-reductions.mlir
   }];
