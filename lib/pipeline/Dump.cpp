@@ -82,6 +82,23 @@ static LogicalResult readPrecision(ModuleOp module, DictionaryAttr stored,
   return success();
 }
 
+// Reads how experts are balanced; without an entry they are not, whatever the config asks for.
+static LogicalResult readBalance(ModuleOp module, DictionaryAttr stored, CompileOptions &options) {
+  auto auxLoss = stored.getAs<FloatAttr>("moe_aux_loss"), biasRate = stored.getAs<FloatAttr>("moe_bias_rate");
+  auto named = stored.getAs<StringAttr>("moe_balance");
+  std::string balance = named ? named.str() : "";
+  options.moeBalance = balance == "aux" ? Balance::Aux : balance == "bias" ? Balance::Bias : Balance::None;
+  options.moeAuxLoss = auxLoss ? std::optional(auxLoss.getValueAsDouble()) : std::nullopt;
+  options.moeBiasRate = biasRate ? std::optional(biasRate.getValueAsDouble()) : std::nullopt;
+  if ((!balance.empty() && balance != nameOf(*options.moeBalance)) || balance == "none" ||
+      bool(auxLoss) != (balance == "aux") || bool(biasRate) != (balance == "bias") ||
+      !(options.moeAuxLoss.value_or(1) > 0) || !(options.moeBiasRate.value_or(1) > 0))
+    return module.emitError("plan.options has moe_balance aux and moe_aux_loss above 0, or bias and moe_bias_rate "
+                            "above 0, or none of them, got ")
+           << stored;
+  return success();
+}
+
 static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
   auto mesh = parallel::getMesh(module);
   auto stored = module->getAttrOfType<DictionaryAttr>(kOptions);
@@ -172,17 +189,8 @@ static LogicalResult readOptions(ModuleOp module, CompileOptions &options) {
   if (!(options.moeBudget >= 1 || !budget) || !(options.moeCapacity >= 0))
     return module.emitError("plan.options has a moe_budget of at least 1 and a moe_capacity of at least 0, got ")
            << stored;
-  auto auxLoss = stored.getAs<FloatAttr>("moe_aux_loss"), biasRate = stored.getAs<FloatAttr>("moe_bias_rate");
-  std::string balance = text(stored, "moe_balance");
-  options.moeBalance = balance == "aux" ? Balance::Aux : balance == "bias" ? Balance::Bias : Balance::None;
-  options.moeAuxLoss = auxLoss ? std::optional(auxLoss.getValueAsDouble()) : std::nullopt;
-  options.moeBiasRate = biasRate ? std::optional(biasRate.getValueAsDouble()) : std::nullopt;
-  if ((!balance.empty() && balance != nameOf(*options.moeBalance)) || balance == "none" ||
-      bool(auxLoss) != (balance == "aux") || bool(biasRate) != (balance == "bias") ||
-      !(options.moeAuxLoss.value_or(1) > 0) || !(options.moeBiasRate.value_or(1) > 0))
-    return module.emitError("plan.options has moe_balance aux and moe_aux_loss above 0, or bias and moe_bias_rate "
-                            "above 0, or none of them, got ")
-           << stored;
+  if (failed(readBalance(module, stored, options)))
+    return failure();
   options.memoryLimit = number(stored, "memory_limit", 0);
   if (options.memoryLimit < 0)
     return module.emitError("plan.options has a memory_limit in bytes, got ") << stored;

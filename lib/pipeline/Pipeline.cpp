@@ -484,8 +484,9 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
                               dropoutRates(module, options).value_or(DropoutRates()),
                               options.cp, options.cpKind == CpKind::Ring,
                               {options.pp, options.chunks(), options.stages},
-                              {options.ep, moeBudget(module, options), options.moeCapacity, options.countsLost,
-                               balanceOf(module, options).auxLoss, balanceOf(module, options).biasRate}});
+                              {options.ep, moeBudget(module, options), options.moeCapacity,
+                               balanceOf(module, options).auxLoss, balanceOf(module, options).biasRate,
+                               options.countsLost}});
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.

@@ -29,8 +29,8 @@ struct DivisionOptions {
 struct ExpertOptions {
   int64_t ranks = 1;
   double budget = 2, capacity = 0;
-  bool countsLost = false; // also where no row can lack room
   double auxLoss = 0, biasRate = 0;
+  bool countsLost = false; // also where no row can lack room
 };
 
 struct TrainOptions {

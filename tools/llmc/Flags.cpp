@@ -143,6 +143,11 @@ Entries choiceFlags() {
                  "there are no gradients; leave it out")},
        choose(of(&CompileOptions::skipNonfinite),
               std::vector<std::optional<bool>>{true, false})},
+  };
+}
+
+Entries expertFlags() {
+  return {
       {{"--moe-budget", kChoice, "F",
         "rows of experts for which a rank has room, by their average;\na step that needs more runs again with room for all (--ep)",
         {.standard = "2"}},
@@ -163,6 +168,11 @@ Entries choiceFlags() {
       {{"--moe-bias-rate", kChoice, "F", "what a step moves the bias of an expert by",
         training({.standard = "0.001"}, "routers stay as they are; leave it out")},
        support::real(of(&CompileOptions::moeBiasRate), {.end = 1e6, .open = true})},
+  };
+}
+
+Entries layoutFlags() {
+  return {
       {{"--dropout", kChoice, "P|config",
         "drops elements of embeddings, attention weights and branches at\n"
         "this rate; config: at the rates of MODEL's config.json",
@@ -367,8 +377,8 @@ refused.
 
 const support::FlagTable<CommandLine> &flagTable() {
   static const support::FlagTable<CommandLine> table = {
-      meshFlags(),    batchFlags(),  choiceFlags(), laterFlags(),
-      compileFlags(), verifyFlags(), commonFlags(), programFlags()};
+      meshFlags(),  batchFlags(),   choiceFlags(), expertFlags(), layoutFlags(),
+      laterFlags(), compileFlags(), verifyFlags(), commonFlags(), programFlags()};
   return table;
 }
 

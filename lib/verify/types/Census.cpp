@@ -150,7 +150,7 @@ void Census::checkPassages(func::FuncOp func) {
 void Census::checkCarried(RepeatOp repeat) {
   Operation *yield = repeat.getBlock().getTerminator();
   for (BlockArgument argument : repeat.getCarriedArgs()) {
-    // What layers pass on as it is, as the cotangent of a sum, is no activation of theirs.
+    // Leaves out values that layers pass on as they are, as the cotangent of a sum: no layer makes them.
     bool isPassed = yield->getOperand(argument.getArgNumber()) == argument;
     if (!isPassed && isFull(argument) && !mayBeFull(argument))
       add("kept", repeat, "what layers carry", full, textOf(low));
