@@ -3,9 +3,8 @@
 #include "dialects/graph/GraphAttrs.h"
 #include "lib/weights/Weights.h"
 #include "lib/onnx/file/Annotations.h"
-#include "lib/onnx/file/Experts.h"
 #include "lib/onnx/convert/GraphConverter.h"
-#include "lib/onnx/convert/Sequences.h"
+#include "lib/onnx/convert/RaggedRows.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -68,8 +67,6 @@ Status Importer::prepare() {
   if (!order)
     return order.takeError();
   order_ = std::move(*order);
-  if (Status s = checkExperts(model_, order_); !s)
-    return s;
   if (Status s = checkOps(model_, order_, isKnownOp); !s)
     return s;
   auto inputs = bindInputs(model_, order_, options_);
@@ -117,6 +114,8 @@ Status Importer::returnLogits() {
   const std::string &name = order_.results.front();
   Operand operand = names_->result(name);
   auto *computed = std::get_if<ComputedValue>(&operand);
+  if (isRagged(operand))
+    return error(model_.path(), ": output '", name, "' has a number of rows that depends on the values of inputs");
   if (!computed)
     return error(model_.path(), ": output '", name, "' does not depend on the token ids");
   Shape shape(graph::shapeOf(computed->value));
@@ -139,7 +138,8 @@ Status Importer::returnOutputs() {
   for (const std::string &name : order_.results) {
     Value value = names_->valueOf(name);
     if (!value)
-      return error(model_.path(), ": output '", name, "' is not made by any node, or is a sequence");
+      return error(model_.path(), ": output '", name, "' is not made by any node, is a sequence, or has a "
+                                 "number of rows that depends on the values of inputs");
     values.push_back(value);
   }
   func::ReturnOp::create(builder_, func_.getLoc(), values);

@@ -105,24 +105,47 @@ TEST(Refusals, Onnx) {
       {"node_addmm'", "Gemm"});
 }
 
-// Checks that a choice among weights is refused by the name of its node; one that multiplies no
-// weight is none of experts.
+// Checks what of a choice among experts cannot run: more choices than experts, and rows of which the number
+// depends on the choice where they are not put together again.
 TEST(Refusals, Experts) {
-  for (bool routed : {true, false}) {
+  for (int64_t choices : {3, 7}) {
     Graph g;
     g.floats("router", {width, 6}, 2);
     g.floats("experts", {3, 6}, 3);
-    g.ints("k", {3});
+    g.ints("k", {choices});
     g.node("MatMul", {"x", "router"}, {"scores"});
     g.node("TopK", {"scores", "k"}, {"best", "index"}).set_name("choose");
     g.node("Softmax", {"best"}, {"shares"});
-    if (routed) {
-      g.node("MatMul", {"shares", "experts"}, {"logits"});
-      test::refuses("experts", run(g), {"mixture of experts", "'choose'"});
-    } else {
-      g.node("Add", {"shares", "best"}, {"logits"});
-      EXPECT_EQ(run(g).message, "") << "a choice without experts";
-    }
+    g.node("MatMul", {"shares", "experts"}, {"logits"});
+    if (choices > 6)
+      test::refuses("choices", run(g), {"'choose'", "TopK", "k = 7"});
+    else
+      EXPECT_EQ(run(g).message, "");
+  }
+  for (std::string last : {"rows", "sum", "shape", "step", "joined"}) {
+    Graph g;
+    g.ints("flat", {-1, width});
+    g.ints("zero", {0});
+    g.ints("one", {1});
+    g.ints("two", {2});
+    g.node("Reshape", {"x", "flat"}, {"all"});
+    g.node("ReduceMax", {"ids"}, {"most"});
+    g.node("Range", {"zero", "most", last == "step" ? "two" : "one"}, {"range"}).set_name("count");
+    g.node("Gather", {"all", "range"}, {"some"}).set_name("take");
+    if (last == "sum")
+      g.node("ReduceSum", {"some"}, {"logits"}).set_name("last");
+    else if (last == "shape")
+      g.node("Shape", {"some"}, {"logits"}).set_name("last");
+    else if (last == "joined")
+      g.node("Concat", {"some", "some"}, {"logits"}).set_name("last"); // lacks an axis, which is then 0
+    else
+      g.node("Identity", {"some"}, {"logits"}).set_name("last");
+    if (last == "step")
+      test::refuses(last, run(g), {"'count'", "Range", "depends on the values of inputs", "steps of 1"});
+    else if (last == "sum" || last == "shape" || last == "joined")
+      test::refuses(last, run(g), {"'last'", "depends on the values of inputs", "Concat"});
+    else
+      test::refuses(last, run(g), {"'logits'", "a number of rows that depends on the values of inputs"});
   }
 }
 

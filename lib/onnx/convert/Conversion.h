@@ -22,13 +22,14 @@ struct ComputedValue {
 };
 
 // Represents the value of a name in the ONNX graph: a known constant, held or symbolic, a view of a
-// stored float tensor, a computed value, or a sequence of these; empty if its node failed or it is
-// left out.
+// stored float tensor, a computed value, a sequence of these, or some rows of one (RaggedRows.h); empty
+// if its node failed or it is left out.
 using KnownConstant = std::shared_ptr<const Constant>;
 using SymbolicConstant = std::shared_ptr<const Symbolic>;
 struct Sequence;
+struct RaggedRows;
 using Operand = std::variant<std::monostate, KnownConstant, View, ComputedValue,
-                             std::shared_ptr<const Sequence>, SymbolicConstant>;
+                             std::shared_ptr<const Sequence>, SymbolicConstant, std::shared_ptr<const RaggedRows>>;
 struct Sequence {
   std::vector<Operand> parts;
 };
@@ -76,6 +77,11 @@ public:
   const Node &node;
   graph::Build build;
 
+  // Returns the node with other operands, which must outlive it.
+  NodeAdaptor with(llvm::ArrayRef<const Operand *> operands) const {
+    return NodeAdaptor(node, operands, model_, parameters_, constants_, build.builder);
+  }
+
   size_t size() const { return operands_.size(); }
   bool has(size_t i) const { return i < operands_.size() && operands_[i]; }
   Shape shape(size_t i) const;
@@ -93,6 +99,7 @@ public:
   const HostTensor *compact(size_t i) const;
   const HostTensor *constant(size_t i) const;
   const Symbolic *symbolic(size_t i) const;
+  Shape storedShape(unsigned tensor) const { return model_.stored()[tensor].shape; }
   // Returns the view of a stored tensor that the operand is, else null.
   const View *view(size_t i) const;
 

@@ -45,6 +45,11 @@ Value computedIds(NodeAdaptor &call, int64_t size) {
   return call.view(0) ? ids : wrapNegativeIndices(call, ids, size);
 }
 
+// Returns the role of a table of `rank` dims: matrices that are chosen by computed ids are weights of experts.
+UseKind roleOfTable(NodeAdaptor &call, int64_t rank) {
+  return rank >= 3 && !call.compact(1) ? UseKind::Weight : UseKind::Table;
+}
+
 ConvertResult convertGather(NodeAdaptor &call) {
   if (!call.has(0) || !call.isInteger(1))
     return error("needs data and integer indices");
@@ -53,7 +58,7 @@ ConvertResult convertGather(NodeAdaptor &call) {
   auto axis = normalAxis(call.node.integer("axis", 0), rank);
   if (!axis)
     return error("axis ", call.node.integer("axis", 0), " is not one of ", rank, " dims");
-  UseKind role = rank >= 2 && *axis == 0 ? UseKind::Table : UseKind::Plain;
+  UseKind role = rank >= 2 && *axis == 0 ? roleOfTable(call, rank) : UseKind::Plain;
   Shape result = gathered(data, *axis, call.shape(1));
   if (!call.compact(1)) {
     Value ids = computedIds(call, data[*axis]), table = call.value(0, role);
@@ -112,7 +117,8 @@ ConvertResult convertGatherND(NodeAdaptor &call) {
                      weighted(call, indicesAlong(call, data[d], d, tuples), indexed, d));
   Shape table{*countElements(indexed)};
   table.append(data.begin() + batch + depth, data.end());
-  return single(gatherRows(call, build.reshape(call.value(0), table), flat));
+  UseKind role = depth == 1 && batch == 0 && rank >= 2 ? roleOfTable(call, rank) : UseKind::Plain;
+  return single(gatherRows(call, build.reshape(call.value(0, role), table), flat));
 }
 
 ConvertResult convertGatherElements(NodeAdaptor &call) {

@@ -47,8 +47,26 @@ Value apart(NodeAdaptor &call, Value x, bool behind) {
   return call.build.reshape(x, shape);
 }
 
-// Converts TopK: ranks each element by comparing it with all others, then selects by rank. The
-// quadratic cost suits a choice among experts, not the sorting of a vocabulary.
+// Chooses the k best of the last dim as routers do, and takes their elements. Integers are compared as
+// floats: the caller knows them to be small.
+std::vector<Operand> chooseBest(NodeAdaptor &call, Value x, int64_t k, bool largest, int64_t axis) {
+  graph::Build &b = call.build;
+  int64_t rank = graph::shapeOf(x).size();
+  x = b.transpose(x, swapped(rank, axis, rank - 1));
+  Value scores = floats(call, x);
+  Shape chosen(graph::shapeOf(x)), wide(chosen), row(chosen);
+  chosen.back() = k;
+  wide.insert(wide.end() - 1, k);
+  row.insert(row.end() - 1, 1);
+  Value routes = graph::RouteOp::create(b.builder, b.loc, RankedTensorType::get(chosen, b.builder.getI64Type()),
+                                        largest ? scores : b.neg(scores), Value(), 1, 1, 1);
+  Value values = graph::TakeAlongOp::create(b.builder, b.loc, RankedTensorType::get(chosen, graph::elementOf(x)),
+                                            b.broadcast(b.reshape(x, row), wide), routes, Value());
+  return {b.transpose(values, swapped(rank, axis, rank - 1)), b.transpose(routes, swapped(rank, axis, rank - 1))};
+}
+
+// Converts TopK: floats, and numbers of experts, as a router chooses. Ranks other integers, which floats
+// cannot tell apart, by comparing each with all others.
 ConvertResult convertTopK(NodeAdaptor &call) {
   Shape shape = call.shape(0);
   int64_t rank = shape.size(), k = call.node.integer("k", 0); // an attribute before 10
@@ -62,12 +80,16 @@ ConvertResult convertTopK(NodeAdaptor &call) {
   if (!call.has(0) || call.isBool(0) || !axis || k < 0 || k > shape[*axis])
     return error("needs an operand of numbers and a k of at most its size along axis ",
                  call.node.integer("axis", -1), ", got k = ", k, " and shape ", toText(shape));
+  Value operand = call.value(0);
+  bool chooses = k > 0 && (graph::isFloat(operand) || isRouteOf(operand));
+  if (chooses)
+    return chooseBest(call, operand, k, call.node.integer("largest", 1) != 0, *axis);
   Shape pairs = shape;
   pairs.push_back(shape[*axis]);
   if (auto s = checkHostSize(pairs); !s)
     return s.takeError();
   graph::Build &b = call.build;
-  Value x = b.transpose(call.value(0), swapped(rank, *axis, rank - 1));
+  Value x = b.transpose(operand, swapped(rank, *axis, rank - 1));
   int64_t size = shape[*axis], last = rank; // dims: ..., one, other
   Value own = apart(call, x, true), other = apart(call, x, false);
   bool largest = call.node.integer("largest", 1);

@@ -158,7 +158,21 @@ Value llmc::onnximport::gatherRows(NodeAdaptor &call, Value table, Value ids) {
                                  ids, Value());
 }
 
+bool llmc::onnximport::isRouteOf(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (isa<graph::RouteOp>(op))
+      return true;
+    bool takes = isa<graph::GatherOp, graph::TakeAlongOp>(op); // also of routes
+    if (!takes && !isa<graph::ReshapeOp, graph::TransposeOp, graph::BroadcastOp, graph::SliceOp>(op))
+      return false;
+    value = op->getOperand(0);
+  }
+  return false;
+}
+
 Value llmc::onnximport::wrapNegativeIndices(NodeAdaptor &call, Value ids, int64_t size) {
+  if (isRouteOf(ids))
+    return ids;
   Value negative = call.build.compare(ids, call.scalarLike(0, ids), graph::Predicate::lt);
   return call.build.select(negative, call.build.add(ids, call.scalarLike(size, ids)), ids);
 }

@@ -1,6 +1,6 @@
 #include "lib/onnx/convert/GraphConverter.h"
 
-#include "lib/onnx/convert/Sequences.h"
+#include "lib/onnx/convert/RaggedRows.h"
 
 #include <cmath>
 #include <list>
@@ -297,6 +297,10 @@ static Status checkNotEmpty(const Model &model, const Node &node) {
   return support::ok();
 }
 
+static bool isTensor(const Operand &operand) {
+  return !std::holds_alternative<std::monostate>(operand) && !isSequence(operand) && !isRagged(operand);
+}
+
 ConvertResult GraphConverter::convert(const Node &node) {
   if (auto it = taken_.find(node.proto); it != taken_.end() && it->second == TakenBranches::Both)
     return chooseValues(node);
@@ -326,6 +330,13 @@ ConvertResult GraphConverter::convert(const Node &node) {
   auto convertTensor = [this](const Node &one, llvm::ArrayRef<Operand> given) {
     return convertTensors(one, given);
   };
+  if (isOnRaggedRows(node, operands)) {
+    std::vector<const Operand *> tensors;
+    for (const Operand &operand : operands)
+      tensors.push_back(isTensor(operand) ? &operand : nullptr);
+    NodeAdaptor call(node, tensors, model_, parameters_, constants_, builder_);
+    return convertRaggedRows(call, operands, convertTensor);
+  }
   if (SequenceFunction convertSequence = findSequenceConverter(node.qualifiedOp()))
     return convertSequence(node, operands, convertTensor);
   return convertTensors(node, operands);
@@ -446,7 +457,7 @@ ConvertResult GraphConverter::chooseValues(const Node &node) {
       if (std::holds_alternative<std::monostate>(**operand))
         return std::vector<Operand>(); // its node has been reported
     auto value = [&]() -> ConvertResult {
-      if (isSequence(*whenTrue) || isSequence(*whenFalse) ||
+      if (!isTensor(*whenTrue) || !isTensor(*whenFalse) ||
           onnximport::shapeOf(*whenTrue) != onnximport::shapeOf(*whenFalse))
         return error("its condition depends on the values of inputs, and its branches give values "
                      "of several shapes: only a branch that shapes and constants choose is supported");
@@ -498,7 +509,7 @@ Value GraphConverter::valueOf(llvm::StringRef name) {
   Operand operand = result(name);
   if (auto *computed = std::get_if<ComputedValue>(&operand))
     return computed->value;
-  if (std::holds_alternative<std::monostate>(operand) || isSequence(operand))
+  if (!isTensor(operand))
     return {};
   ::onnx::NodeProto identity;
   identity.set_op_type("Identity");
