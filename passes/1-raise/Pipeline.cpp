@@ -25,6 +25,10 @@ void llmc::buildRaisePipeline(OpPassManager &pm, const RaiseOptions &options) {
   forward.addPass(createFoldShapes());
 
   if (options.recognize) {
+    // Experts work on rows that an exporter repeats, sorts and flattens; where the tokens keep their
+    // order, what lies between two products is the activation of any other block.
+    forward.addPass(createRaiseExperts());
+
     // These passes recognise blocks that an exporter may write op by op. Blocks share no op, so
     // the order of the passes is free; each is simplest on arithmetic that is as it came.
     forward.addPass(createRaiseLayerNorm());

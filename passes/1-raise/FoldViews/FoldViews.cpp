@@ -114,6 +114,8 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
     for (size_t dim = 0; dim < a.getStarts().size(); ++dim)
       if (a.getLimits()[dim] <= b.getStarts()[dim] || b.getLimits()[dim] <= a.getStarts()[dim])
         return true;
+      else if (a.getSteps()[dim] == b.getSteps()[dim] && (a.getStarts()[dim] - b.getStarts()[dim]) % a.getSteps()[dim])
+        return true; // interleaved
     return false;
   }
 

@@ -1,4 +1,4 @@
-// Splits a fused projection that slices follow into one projection per slice.
+// Splits a fused projection, of all tokens or of experts, that slices follow into one per slice.
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Equation.h"
 #include "passes/1-raise/Parameters.h"
@@ -138,6 +138,10 @@ struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> 
     getOperation().walk([&](MatmulOp op) { products.push_back(op); });
     for (MatmulOp product : products)
       split(product);
+    SmallVector<GroupedMatmulOp> ofExperts;
+    getOperation().walk([&](GroupedMatmulOp op) { ofExperts.push_back(op); });
+    for (GroupedMatmulOp product : ofExperts)
+      split(product);
     IRRewriter rewriter(&getContext());
     (void)runRegionDCE(rewriter, getOperation()->getRegions());
   }
@@ -227,6 +231,78 @@ struct SplitFusedWeights : llmc::impl::SplitFusedWeightsBase<SplitFusedWeights> 
       result = build.transpose(result, transpose.getPermutation());
     slice.replaceAllUsesWith(result);
     return true;
+  }
+
+  // Returns whether the slices read each feature of `value`, its last dim, once or all equally often.
+  static bool shareFeatures(Value value, ArrayRef<SliceOp> slices) {
+    ArrayRef<int64_t> shape = shapeOf(value);
+    std::set<std::tuple<int64_t, int64_t, int64_t>> parts;
+    SmallVector<int> seen(shape.back(), 0);
+    for (SliceOp slice : slices) {
+      int64_t start = slice.getStarts().back(), step = slice.getSteps().back(), count = shapeOf(slice.getResult()).back();
+      if (shapeOf(slice.getResult()).drop_back() != shape.drop_back() || count == shape.back())
+        return false;
+      if (parts.insert({start, step, count}).second)
+        for (int64_t i = 0; i < count; ++i)
+          ++seen[start + i * step];
+    }
+    return !parts.empty() && llvm::all_of(seen, [](int times) { return times == 1; });
+  }
+
+  // Splits a product by experts, and the sum with the biases of the experts that is its only use.
+  void split(GroupedMatmulOp product) {
+    Value whole = product.getResult();
+    GatherOp biases;
+    if (auto sum = whole.hasOneUse() ? dyn_cast<AddOp>(*whole.user_begin()) : AddOp()) {
+      biases = (sum.getLhs() == whole ? sum.getRhs() : sum.getLhs()).getDefiningOp<GatherOp>();
+      if (!biases || biases.getIds() != product.getRoutes() || biases.getOffset() || !isParameter(biases.getTable()) ||
+          biases.getResult().getType() != sum.getResult().getType())
+        return;
+      whole = sum.getResult();
+    }
+    SmallVector<SliceOp> slices;
+    for (Operation *user : whole.getUsers())
+      slices.push_back(dyn_cast<SliceOp>(user));
+    if (llvm::is_contained(slices, SliceOp()) || !shareFeatures(whole, slices) ||
+        !isParameter(beforeTranspose(product.getWeights())))
+      return;
+    for (SliceOp slice : slices) {
+      OpBuilder builder(slice);
+      Build build(builder, product.getLoc());
+      Value weights = part(build, product.getWeights(), product.getTransposed() ? 1 : 2, slice);
+      auto type = typeOf(slice.getResult());
+      Value result = GroupedMatmulOp::create(builder, product.getLoc(), type, product.getOperand(), weights,
+                                             product.getRoutes(), product.getOffset(), product.getTransposed(),
+                                             product.getExchanged());
+      if (biases) {
+        Value table = part(build, biases.getTable(), 1, slice);
+        Value bias = GatherOp::create(builder, biases.getLoc(), type, table, biases.getIds(), Value());
+        result = build.add(result, bias);
+      }
+      slice.replaceAllUsesWith(result);
+    }
+    ++numSplit;
+  }
+
+  static Value beforeTranspose(Value value) {
+    auto transpose = value.getDefiningOp<TransposeOp>();
+    return transpose ? transpose.getOperand() : value;
+  }
+
+  // Returns the part of dim `dim` of a parameter, perhaps transposed, that `slice` takes of the last dim of a
+  // product.
+  static Value part(Build &build, Value parameter, size_t dim, SliceOp slice) {
+    if (auto transpose = parameter.getDefiningOp<TransposeOp>()) {
+      ArrayRef<int64_t> order = transpose.getPermutation();
+      return build.transpose(part(build, transpose.getOperand(), order[dim], slice), order);
+    }
+    SmallVector<int64_t> shape(shapeOf(parameter)), starts(shape.size(), 0), limits(shape), steps(shape.size(), 1);
+    starts[dim] = slice.getStarts().back();
+    limits[dim] = slice.getLimits().back();
+    steps[dim] = slice.getSteps().back();
+    shape[dim] = shapeOf(slice.getResult()).back();
+    return SliceOp::create(build.builder, build.loc, RankedTensorType::get(shape, elementOf(parameter)), parameter, starts,
+                           limits, steps);
   }
 };
 

@@ -227,20 +227,31 @@ void addMasks(SmallVectorImpl<std::string> &parts, func::FuncOp func) {
           .str());
 }
 
+// Returns whether the op chooses by scores, no numbers of experts that it sorts, for no product by experts.
+bool isOtherChoice(RouteOp op) {
+  Value scores = op.getScores();
+  while (isa_and_nonnull<ReshapeOp, NegOp, CastOp>(scores.getDefiningOp()))
+    scores = scores.getDefiningOp()->getOperand(0);
+  return !scores.getDefiningOp<RouteOp>() &&
+         llvm::none_of(op.getRoutes().getUsers(), [](Operation *user) { return isa<GroupedMatmulOp>(user); });
+}
+
 void remarkOn(func::FuncOp func) {
-  int64_t attentions = 0, norms = 0, rotations = 0, alone = 0;
+  int64_t attentions = 0, norms = 0, rotations = 0, alone = 0, choices = 0;
   func.walk([&](Operation *op) {
     bool inside = op->getParentOfType<RepeatOp>();
     bool attention = isa<SoftmaxOp>(op) && isAttention(cast<SoftmaxOp>(op));
     attentions += attention;
     norms += isNorm(op);
     rotations += isa<ConcatOp>(op) && isRotation(cast<ConcatOp>(op));
+    choices += isa<RouteOp>(op) && isOtherChoice(cast<RouteOp>(op));
     alone += !inside && (attention || isa<AttentionOp>(op));
   });
   SmallVector<std::string> parts;
   add(parts, attentions, "attention", "scores are kept for the backward pass, rows x keys a head");
   add(parts, norms, "norm", "computed op by op, and each step is kept");
   add(parts, rotations, "rotary embedding", "computed op by op");
+  add(parts, choices, "mixture of experts", "its choice and its products run as they are written, on every rank");
   addMasks(parts, func);
   add(parts, alone > 1 ? alone : 0, "layer",
       "they differ: compile time and program grow with their number");

@@ -43,3 +43,10 @@ func.func @nearly(%q: tensor<1x2x2x4xf32> {graph.input = "q"}, %seen: tensor<1x1
   %19 = graph.mul %18, %t : (tensor<1x2x2x4xf32>, tensor<2x4xf32>) -> tensor<1x2x2x4xf32>
   return %7, %14, %19 : tensor<1x2x2x4xf32>, tensor<1x2x2x4xf32>, tensor<1x2x2x4xf32>
 }
+
+// A choice of which no product by experts is found.
+// expected-remark@+1 {{not recognised: 1 mixture of experts (its choice and its products run as they are written, on every rank)}}
+func.func @choice(%scores: tensor<3x4xf32> {graph.input = "x"}) -> tensor<3x2xi64> {
+  %0 = graph.route %scores : (tensor<3x4xf32>) -> tensor<3x2xi64>
+  return %0 : tensor<3x2xi64>
+}

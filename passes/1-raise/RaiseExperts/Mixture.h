@@ -1,0 +1,101 @@
+// Follows what a mixture of experts computes of its routes, op by op, and writes it on
+// [token..., choice, feature]. Tests: test/passes/1-raise/raise-experts.mlir.
+#ifndef LLMC_PASSES_RAISE_RAISEEXPERTS_MIXTURE_H
+#define LLMC_PASSES_RAISE_RAISEEXPERTS_MIXTURE_H
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "passes/1-raise/Constants.h"
+
+namespace llmc::raise {
+
+// Describes what a value of the file is. Its elements are those of `value` in the same order, whatever
+// its shape; if it is `sorted`, its rows are ordered by their experts, while `value` keeps the
+// order of tokens.
+struct Meaning {
+  // Identifies what the elements are. Tokens are of value [token..., F], Rows of [token..., choice, F]; those
+  // of all choices are equal and value is [token..., F] if `shared`; both lack a last dim of 1. Matrices
+  // are those of each row's expert, of the table `value` [expert, a, b]. Numbers are a function of each
+  // row's expert (OfExpert), of the row that stands at each place of the sorted ones (OfSortedRow), or of
+  // the place of each row (OfPlace): `table` has its results. Counts and Bounds are the rows of each
+  // expert, and of all experts up to it; Bound is element `index` of the bounds.
+  enum Kind { Tokens, Rows, Matrices, OfExpert, OfSortedRow, OfPlace, Counts, Bounds, Bound };
+  Kind kind;
+  mlir::Value value;
+  bool shared = false, sorted = false;
+  std::vector<double> table;
+  int64_t index = 0;
+
+  bool isNumbers() const { return kind == OfExpert || kind == OfSortedRow || kind == OfPlace; }
+  // Returns whether the table has 0, 1, ..., each `times` times.
+  bool counts(int64_t times = 1) const;
+};
+
+// Follows one route.
+class Mixture {
+public:
+  explicit Mixture(graph::RouteOp route);
+
+  // Finds what the ops behind the route mean; builds ops beside them. Returns the number of products.
+  int64_t follow();
+  // Puts what was built in place of what other ops read.
+  void replace();
+
+private:
+  using Found = std::optional<Meaning>;
+
+  const Meaning *meaningOf(mlir::Value value) const;
+  Found find(mlir::Operation *op);
+
+  // Finds integers that say where rows lie (Numbers.cpp).
+  Found numbers(mlir::Operation *op);
+  Found evaluated(mlir::Operation *op);
+  Found sortedBy(graph::RouteOp op);
+  Found expertsOfPlaces(graph::ReduceOp op);
+  Found takeAlong(graph::TakeAlongOp op);
+  Found gathered(graph::GatherOp op);
+  Found scattered(graph::ScatterAddOp op);
+
+  // Finds what ops on rows compute (Rows.cpp).
+  Found moved(mlir::Operation *op);
+  Found sliced(graph::SliceOp op);
+  Found elementwise(mlir::Operation *op);
+  Found softmax(graph::SoftmaxOp op);
+  Found reduced(graph::ReduceOp op);
+  Found product(graph::MatmulOp op);
+  Found product(graph::GroupedMatmulOp op);
+  Found multiplied(graph::Build &build, const Meaning &rows, mlir::Value weights, bool transposed);
+
+  int64_t rows() const { return tokens_ * choices_; }
+  // Returns how many leading dims of a shape count `rows` elements together; nullopt if none do.
+  static std::optional<size_t> leadingDims(llvm::ArrayRef<int64_t> shape, int64_t rows);
+  bool alignsWithTokens(llvm::ArrayRef<int64_t> own, llvm::ArrayRef<int64_t> all) const;
+  llvm::SmallVector<int64_t> shape(llvm::ArrayRef<int64_t> further) const;
+  mlir::RankedTensorType type(llvm::ArrayRef<int64_t> further, mlir::Value like) const;
+  // Returns the meaning of a value that does not depend on the routes, as tokens or as rows.
+  Meaning adopted(graph::Build &build, mlir::Value value, bool asRows) const;
+  // Returns the number of features of tokens or rows.
+  int64_t featuresOf(const Meaning &meaning) const;
+  // Returns tokens or rows as [token..., choice, F]: with 1 in place of the choices if all share them, and
+  // without these if they are not wanted; without the features if there is one and they are not wanted.
+  mlir::Value aligned(graph::Build &build, const Meaning &meaning, bool choices, bool features) const;
+  // Returns tokens or rows of a value [token..., choice, F] or [token..., F].
+  Meaning rowsOf(graph::Build &build, Meaning::Kind kind, mlir::Value value, bool sorted = false) const;
+  Meaning made(Meaning::Kind kind, mlir::Value value, bool sorted = false) const;
+
+  graph::RouteOp route_;
+  llvm::SmallVector<int64_t> tokenDims_;
+  int64_t tokens_ = 1, choices_ = 1, experts_ = 1;
+  mlir::Value routes_; // [token..., choice]
+  int64_t products_ = 0;
+  llvm::MapVector<mlir::Value, Meaning> meanings_;
+};
+
+// Returns the product of sizes.
+int64_t sizeOf(llvm::ArrayRef<int64_t> sizes);
+// Returns the value before reshapes.
+mlir::Value beforeReshapes(mlir::Value value);
+
+} // namespace llmc::raise
+
+#endif // LLMC_PASSES_RAISE_RAISEEXPERTS_MIXTURE_H

@@ -1,0 +1,36 @@
+// Recognises mixtures of experts by what is computed of their routes.
+#include "passes/1-raise/Passes.h"
+#include "passes/1-raise/RaiseExperts/Mixture.h"
+
+#include "mlir/Transforms/RegionUtils.h"
+
+using namespace mlir;
+using namespace llmc;
+using namespace llmc::graph;
+using namespace llmc::raise;
+
+namespace llmc {
+#define GEN_PASS_DEF_RAISEEXPERTS
+#include "passes/1-raise/Passes.h.inc"
+} // namespace llmc
+
+namespace {
+
+struct RaiseExperts : llmc::impl::RaiseExpertsBase<RaiseExperts> {
+  void runOnOperation() override {
+    SmallVector<RouteOp> routes;
+    getOperation().walk([&](RouteOp op) { routes.push_back(op); });
+    for (RouteOp route : routes) {
+      Mixture mixture(route);
+      int64_t products = mixture.follow();
+      numProducts += products;
+      if (products)
+        mixture.replace();
+    }
+    IRRewriter rewriter(&getContext());
+    if (!routes.empty())
+      (void)runRegionDCE(rewriter, getOperation()->getRegions());
+  }
+};
+
+} // namespace
