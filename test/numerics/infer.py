@@ -122,6 +122,14 @@ class Case:
         require(worst <= self.limit, f"the error is {worst:.1e}, limit {self.limit:.0e}")
         return worst, masked
 
+    def run_experts(self, folder, mesh, *flags):
+        """Ranks share out the experts."""
+        program = self.compile(folder, mesh, *flags)
+        blocks = inspect(program)["model"]["blocks"]
+        require(any(block.startswith("mixture") for block in blocks), f"blocks are {blocks}")
+        worst, _ = self.compare(folder, program)
+        return f"error {worst:.1e}"
+
     def run(self, folder, mesh):
         worst, masked = self.compare(folder, self.raises(folder, mesh))
         self.worst, self.masked = max(self.worst, worst), max(self.masked, masked)
@@ -138,6 +146,11 @@ class Case:
             mesh for mesh in MESHES if mesh not in self.equal)
         return (f"  {self.folder + self.suffix:38} {mark(self.imported):9} {mark(self.raised):7} "
                 f"{self.worst:8.1e} {self.masked:8.1e}  {equal}")
+
+
+def has_experts(folder):
+    with open(os.path.join(MODELS, folder.split("/")[0], "config.json")) as f:
+        return any("experts" in field for field in json.load(f))
 
 
 def kinds(folder, past, mesh):
@@ -218,6 +231,8 @@ def main():
     for case in cases:
         for mesh in MESHES:
             suite.run(f"{case.folder}{case.suffix} on {mesh}", case.run, mesh)
+        for mesh in ["2x1x1", "2x1x2"] if has_experts(case.folder) else []:
+            suite.run(f"{case.folder}{case.suffix} on {mesh} --ep 2", case.run_experts, mesh, "--ep", "2")
         suite.run(f"{case.folder}{case.suffix} inspected", case.inspect_model)
         for mesh in ["2x1x2", "1x1x4"] if heads(case.folder) % 4 == 0 else ["2x1x2"]:
             suite.run(f"{case.folder}{case.suffix} on {mesh}, raise off", case.run_unraised, mesh)
