@@ -19,6 +19,10 @@ def tensor(name, array):
 def attribute(name, value):
     if isinstance(value, int):
         return join([(1, 2, name.encode()), (3, 0, signed(value)), (20, 0, 2)])
+    if isinstance(value, float):
+        return join([(1, 2, name.encode()), (2, 5, np.float32(value).tobytes()), (20, 0, 1)])
+    if isinstance(value, str):
+        return join([(1, 2, name.encode()), (4, 2, value.encode()), (20, 0, 3)])
     if isinstance(value, np.ndarray):
         return join([(1, 2, name.encode()), (5, 2, tensor("", value)), (20, 0, 4)])
     packed = b"".join(encode(signed(one)) for one in value)
@@ -31,12 +35,13 @@ class Graph:
     def __init__(self):
         self.nodes, self.tensors, self.inputs, self.outputs, self.count = [], [], [], [], 0
 
-    def op(self, kind, *inputs, **attributes):
+    def op(self, kind, *inputs, domain="", **attributes):
         self.count += 1
         name = f"{kind}_{self.count}"
         self.nodes.append(join([*[(1, 2, one.encode()) for one in inputs], (2, 2, name.encode()),
                                 (3, 2, name.encode()), (4, 2, kind.encode()),
-                                *[(5, 2, attribute(key, value)) for key, value in attributes.items()]]))
+                                *[(5, 2, attribute(key, value)) for key, value in attributes.items()],
+                                *([(7, 2, domain.encode())] if domain else [])]))
         return name
 
     def constant(self, value, kind=None):
@@ -67,4 +72,5 @@ class Graph:
         graph = join([*[(1, 2, node) for node in self.nodes], (2, 2, b"graph"), *[(5, 2, t) for t in self.tensors],
                       *[(11, 2, i) for i in self.inputs], *[(12, 2, o) for o in self.outputs]])
         with open(path, "wb") as f:
-            f.write(join([(1, 0, 8), (7, 2, graph), (8, 2, join([(1, 2, b""), (2, 0, 18)]))]))
+            f.write(join([(1, 0, 8), (7, 2, graph), (8, 2, join([(1, 2, b""), (2, 0, 18)])),
+                          (8, 2, join([(1, 2, b"com.microsoft"), (2, 0, 1)]))]))

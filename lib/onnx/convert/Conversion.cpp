@@ -15,7 +15,7 @@ ConvertFunction llmc::onnximport::findConverter(llvm::StringRef op) {
         findScatterConverter, findWindowConverter, findMatmulConverter, findReduceConverter, findSearchConverter,
         findSoftmaxConverter, findLossConverter, findNormConverter, findRotaryConverter,
         findAttentionConverter, findMicrosoftConverter, findMicrosoftAttentionConverter,
-        findGroupQueryConverter})
+        findGroupQueryConverter, findExpertsConverter})
     if (ConvertFunction convert = find(op))
       return convert;
   return nullptr;

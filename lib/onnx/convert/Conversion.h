@@ -174,6 +174,7 @@ ConvertFunction findAttentionConverter(llvm::StringRef op);
 ConvertFunction findMicrosoftConverter(llvm::StringRef op);
 ConvertFunction findMicrosoftAttentionConverter(llvm::StringRef op);
 ConvertFunction findGroupQueryConverter(llvm::StringRef op);
+ConvertFunction findExpertsConverter(llvm::StringRef op);
 
 // Records in a folded result the node and the stored floats it was computed from, if there are any.
 void setOrigin(const Node &node, llvm::ArrayRef<const Operand *> operands, Operand &result);

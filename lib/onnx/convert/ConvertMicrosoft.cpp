@@ -210,9 +210,6 @@ ConvertResult refuseBits(NodeAdaptor &call) {
   return error("weights of ", call.node.integer("bits", 4),
                " bits are not supported: export the model in float32, float16 or bfloat16");
 }
-ConvertResult refuseExperts(NodeAdaptor &call) {
-  return error("experts are not supported yet: they come with expert parallelism");
-}
 ConvertResult refusePaged(NodeAdaptor &call) {
   return error("paged and sparse caches are not supported: export with GroupQueryAttention");
 }
@@ -234,8 +231,6 @@ ConvertFunction llmc::onnximport::findMicrosoftConverter(llvm::StringRef op) {
       {"FusedGemm", convertFusedGemm},
       {"MatMulNBits", refuseBits},
       {"GatherBlockQuantized", refuseBits},
-      {"MoE", refuseExperts},
-      {"QMoE", refuseExperts},
       {"PagedAttention", refusePaged},
       {"SparseAttention", refusePaged},
   };
