@@ -60,6 +60,11 @@ static bool isEmbedding(Operation *op) {
   return gather && isParameter(gather.getTable()) && !isa_and_nonnull<RouteOp>(gather.getIds().getDefiningOp());
 }
 
+// Returns whether `op` chooses experts; groups of them are chosen for no product.
+static bool isMixture(Operation *op) {
+  return isa<RouteOp>(op) && llvm::any_of(op->getUsers(), [](Operation *user) { return isa<GroupedMatmulOp>(user); });
+}
+
 static bool isHead(Operation *op) {
   return isa<MatmulOp>(op) && llvm::any_of(op->getOperands(), isParameter) &&
          isResult(op->getResult(0));
@@ -77,7 +82,7 @@ struct RecordBlocks : llmc::impl::RecordBlocksBase<RecordBlocks> {
       for (auto repeat = op->getParentOfType<RepeatOp>(); repeat;
            repeat = repeat->getParentOfType<RepeatOp>())
         times *= repeat.getCount();
-      bool is[] = {isa<AttentionOp>(op), isa<RotaryOp>(op),  isMlp(op),      isa<RouteOp>(op),
+      bool is[] = {isa<AttentionOp>(op), isa<RotaryOp>(op),  isMlp(op),      isMixture(op),
                    isa<LayerNormOp>(op), isa<RmsNormOp>(op), isEmbedding(op), isHead(op)};
       for (size_t i = 0; i < std::size(kinds); ++i)
         counts[i] += is[i] ? times : 0;
