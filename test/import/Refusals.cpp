@@ -135,7 +135,7 @@ TEST(Refusals, Experts) {
     if (last == "sum")
       g.node("ReduceSum", {"some"}, {"logits"}).set_name("last");
     else if (last == "shape")
-      g.node("Shape", {"some"}, {"logits"}).set_name("last");
+      g.node("Shape", {"some"}, {"size"}), g.node("Mul", {"size", "two"}, {"logits"}).set_name("last");
     else if (last == "joined")
       g.node("Concat", {"some", "some"}, {"logits"}).set_name("last"); // lacks an axis, which is then 0
     else

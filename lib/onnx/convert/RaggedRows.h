@@ -1,7 +1,8 @@
 // Converts nodes on rows of which the number is known only at run time: a mixture of experts takes the
-// rows from start to end of each expert (Range, Gather), multiplies them, and joins the experts again.
-// Values keep all rows, of which those of the range count: shapes stay static.
-// Tested by test/numerics/infer.py and test/import/Refusals.cpp.
+// rows of each expert, from its start to its end (Range, Gather) or those where a mask is true (NonZero),
+// multiplies them, and joins or adds up those of all experts. Values keep all rows, of which some count:
+// shapes stay static.
+// Tested by test/numerics/infer.py, mixtures.py and test/import/Refusals.cpp.
 #ifndef LLMC_LIB_ONNX_CONVERT_RAGGEDROWS_H
 #define LLMC_LIB_ONNX_CONVERT_RAGGEDROWS_H
 
@@ -9,12 +10,19 @@
 
 namespace llmc::onnximport {
 
-// Holds the rows [start, end) of an operand (dim 0): start is null for 0. The operand is empty for
-// the range itself, which has the numbers of its rows. A product of the rows with a matrix is not built
-// before it is needed: those of all experts are one op.
+// Holds an operand of which some rows count, along `dim`: those where `mask` [rows] is true, or [start, end)
+// (start is null for 0). `rows` is empty for a range itself, which has the numbers of its rows. A
+// product of the rows with a matrix is not built before it is needed: those of all experts are one op.
 struct RaggedRows {
-  mlir::Value start, end;
+  mlir::Value mask, start, end;
+  int64_t dim = 0;
   Operand rows, factor;
+  // States that `rows` are the sizes of such an operand, of which element `dim` is not known.
+  bool isShape = false;
+
+  bool hasSameRows(const RaggedRows &other) const {
+    return mask == other.mask && start == other.start && end == other.end;
+  }
 };
 
 inline bool isRagged(const Operand &operand) {
