@@ -81,7 +81,7 @@ ConvertResult convertTopK(NodeAdaptor &call) {
     return error("needs an operand of numbers and a k of at most its size along axis ",
                  call.node.integer("axis", -1), ", got k = ", k, " and shape ", toText(shape));
   Value operand = call.value(0);
-  bool chooses = k > 0 && (graph::isFloat(operand) || isRouteOf(operand));
+  bool chooses = k > 0 && (graph::isFloat(operand) || isRouteOrCount(operand));
   if (chooses)
     return chooseBest(call, operand, k, call.node.integer("largest", 1) != 0, *axis);
   Shape pairs = shape;

@@ -158,9 +158,13 @@ Value llmc::onnximport::gatherRows(NodeAdaptor &call, Value table, Value ids) {
                                  ids, Value());
 }
 
-bool llmc::onnximport::isRouteOf(Value value) {
+bool llmc::onnximport::isRouteOrCount(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<graph::RouteOp>(op))
+      return true;
+    auto count = dyn_cast<graph::ReduceOp>(op); // of what is true
+    auto one = count ? count.getOperand().getDefiningOp<graph::CastOp>() : graph::CastOp();
+    if (one && count.getKind() == graph::ReduceKind::sum && graph::elementOf(one.getOperand()).isInteger(1))
       return true;
     bool takes = isa<graph::GatherOp, graph::TakeAlongOp>(op); // also of routes
     if (!takes && !isa<graph::ReshapeOp, graph::TransposeOp, graph::BroadcastOp, graph::SliceOp>(op))
@@ -171,7 +175,7 @@ bool llmc::onnximport::isRouteOf(Value value) {
 }
 
 Value llmc::onnximport::wrapNegativeIndices(NodeAdaptor &call, Value ids, int64_t size) {
-  if (isRouteOf(ids))
+  if (isRouteOrCount(ids))
     return ids;
   Value negative = call.build.compare(ids, call.scalarLike(0, ids), graph::Predicate::lt);
   return call.build.select(negative, call.build.add(ids, call.scalarLike(size, ids)), ids);

@@ -52,8 +52,9 @@ mlir::Value selectIndices(NodeAdaptor &call, mlir::Value x, int64_t dim,
                           llvm::ArrayRef<int64_t> at);
 // Gathers rows (slices along dim 0) of a table by ids of any shape.
 mlir::Value gatherRows(NodeAdaptor &call, mlir::Value table, mlir::Value ids);
-// Returns whether the value holds numbers of chosen experts alone, moved or not: they are not negative.
-bool isRouteOf(mlir::Value value);
+// Returns whether the value holds numbers of chosen experts, or counts, alone, moved or not: they are not
+// negative.
+bool isRouteOrCount(mlir::Value value);
 // Adds `size` to negative ids; returns those that cannot be negative as they are.
 mlir::Value wrapNegativeIndices(NodeAdaptor &call, mlir::Value ids, int64_t size);
 

@@ -51,7 +51,7 @@ int64_t Mixture::follow() {
     return 0;
   for (Operation *op = route_->getNextNode(); op; op = op->getNextNode()) {
     bool reads = llvm::any_of(op->getOperands(), [&](Value value) { return meaningOf(value); });
-    if (op->getNumResults() != 1 || op->getNumRegions() || (!reads && !isa<TakeAlongOp, ReduceOp>(op)))
+    if (op->getNumResults() != 1 || op->getNumRegions() || (!reads && !isa<TakeAlongOp, ReduceOp, GatherOp>(op)))
       continue;
     if (Found found = find(op))
       meanings_[op->getResult(0)] = std::move(*found);
@@ -60,6 +60,8 @@ int64_t Mixture::follow() {
 }
 
 Mixture::Found Mixture::find(Operation *op) {
+  if (Found found = looped(op))
+    return found;
   if (Found found = numbers(op))
     return found;
   return llvm::TypeSwitch<Operation *, Found>(op)
@@ -76,9 +78,13 @@ Mixture::Found Mixture::find(Operation *op) {
 
 void Mixture::replace() {
   for (auto &[value, meaning] : meanings_) {
+    if (meaning.kind == Meaning::PartSum) {
+      replacePart(value, meaning);
+      continue;
+    }
     bool rows = meaning.kind == Meaning::Tokens || meaning.kind == Meaning::Rows;
     bool routes = meaning.kind == Meaning::OfExpert && meaning.counts();
-    if ((!rows && !routes) || meaning.sorted)
+    if ((!rows && !routes) || meaning.order || meaning.block)
       continue;
     Value fresh;
     for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
@@ -97,6 +103,30 @@ void Mixture::replace() {
       if (user != fresh.getDefiningOp())
         use.set(fresh);
     }
+  }
+}
+
+// Replaces the sum over the blocks of a loop by that over all choices. An exporter that unrolls the loop over
+// the experts which have rows does so for those of its example; no other number of them runs.
+void Mixture::replacePart(Value value, const Meaning &sum) {
+  int64_t count = sum.parts.size();
+  for (int64_t i = 0; i < count; ++i)
+    if (sum.parts[i] != i)
+      return;
+  if (!sum.block->hit && count != experts_)
+    return;
+  Value fresh;
+  for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
+    if (use.getOwner()->getNumResults() == 1 && meaningOf(use.getOwner()->getResult(0)))
+      continue;
+    if (!fresh) {
+      OpBuilder builder(value.getContext());
+      builder.setInsertionPointAfterValue(value);
+      Build build(builder, value.getLoc());
+      fresh = build.reshape(build.reduce(sum.value, ReduceKind::sum, {int64_t(tokenDims_.size())}), shapeOf(value));
+      unrolled_ = count < experts_ ? count : 0;
+    }
+    use.set(fresh);
   }
 }
 
@@ -128,11 +158,11 @@ RankedTensorType Mixture::type(ArrayRef<int64_t> further, Value like) const {
   return RankedTensorType::get(shape(further), elementOf(like));
 }
 
-Meaning Mixture::made(Meaning::Kind kind, Value value, bool sorted) const {
+Meaning Mixture::made(Meaning::Kind kind, Value value, Meaning::Order order) const {
   Meaning meaning;
   meaning.kind = kind;
   meaning.value = value;
-  meaning.sorted = sorted;
+  meaning.order = order;
   return meaning;
 }
 
@@ -152,11 +182,11 @@ Value Mixture::aligned(Build &build, const Meaning &meaning, bool choices, bool 
   return build.reshape(meaning.value, shape(further));
 }
 
-Meaning Mixture::rowsOf(Build &build, Meaning::Kind kind, Value value, bool sorted) const {
+Meaning Mixture::rowsOf(Build &build, Meaning::Kind kind, Value value, Meaning::Order order) const {
   SmallVector<int64_t> all(shapeOf(value));
   if (all.size() > tokenDims_.size() + (kind == Meaning::Rows) && all.back() == 1)
     all.pop_back();
-  return made(kind, build.reshape(value, all), sorted);
+  return made(kind, build.reshape(value, all), order);
 }
 
 // Returns whether the parts are one run of elements with this stride, or nothing.
@@ -173,13 +203,12 @@ Meaning Mixture::adopted(Build &build, Value value, bool asRows) const {
   Movement movement = traceMovement(value);
   Value base = movement.base;
   if (auto gather = base.getDefiningOp<GatherOp>(); gather && typeOf(base).getNumElements() == count)
-    if (auto ids = constantOf(beforeReshapes(gather.getIds())); ids && ids->size() == rows() && shapeOf(gather.getTable())[0] == tokens_) {
-      Meaning constant = made(Meaning::OfPlace, {});
-      constant.table = ids->data;
-      if (constant.counts(choices_) && beforeReshapes(value) == base) {
+    if (auto order = orderOf(gather.getIds(), /*ofChoices=*/false); order && shapeOf(gather.getTable())[0] == tokens_) {
+      if (beforeReshapes(value) == base) {
         Meaning shared = rowsOf(build, Meaning::Tokens, build.reshape(beforeReshapes(gather.getTable()), shape({features})));
         shared.kind = Meaning::Rows;
         shared.shared = true;
+        shared.order = *order;
         return shared;
       }
     }

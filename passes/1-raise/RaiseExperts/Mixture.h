@@ -19,14 +19,37 @@ struct Meaning {
   // row's expert (OfExpert), of the row that stands at each place of the sorted ones (OfSortedRow), or of
   // the place of each row (OfPlace): `table` has its results. Counts and Bounds are the rows of each
   // expert, and of all experts up to it; Bound is element `index` of the bounds.
-  enum Kind { Tokens, Rows, Matrices, OfExpert, OfSortedRow, OfPlace, Counts, Bounds, Bound };
+  // Of a loop over experts: OneHot has `table` [other, own] for each expert (dim `index`) and row, Hits is a
+  // function of the number of each expert's rows, HitsUpTo of the number of experts with rows up to each
+  // one. OneExpert is the number of the expert `block`, whose matrix or vector of the table `value` is
+  // OneMatrix; RowMask is a function, `table` [other, own], of whether a row is its. PartSum is what the
+  // blocks in `parts` add to tokens, of the rows `value`.
+  enum Kind { Tokens, Rows, Matrices, OfExpert, OfSortedRow, OfPlace, Counts, Bounds, Bound,
+              OneHot, Hits, HitsUpTo, OneExpert, OneMatrix, RowMask, PartSum };
+  // Identifies the order of rows: as tokens and their choices lie, by expert, or all first choices first.
+  enum Order { InPlace, ByExpert, ByChoice };
+  // Identifies a block of a loop: that of the `index`-th expert which has rows, or of expert `index`.
+  struct Block {
+    bool hit;
+    int64_t index;
+    bool operator==(const Block &other) const { return hit == other.hit && index == other.index; }
+  };
   Kind kind;
   mlir::Value value;
-  bool shared = false, sorted = false;
+  bool shared = false;
+  Order order = InPlace;
   std::vector<double> table;
   int64_t index = 0;
+  // Rows equal `value` only where the expert is that of the block, and are zeros elsewhere if `zeros`.
+  std::optional<Block> block;
+  bool zeros = false;
+  std::vector<int64_t> parts;
 
-  bool isNumbers() const { return kind == OfExpert || kind == OfSortedRow || kind == OfPlace; }
+  // Returns whether each element is a function, with the results `table`, of a number that is known.
+  bool isNumbers() const {
+    return kind == OfExpert || kind == OfSortedRow || kind == OfPlace || kind == OneHot || kind == Hits ||
+           kind == HitsUpTo || kind == RowMask;
+  }
   // Returns whether the table has 0, 1, ..., each `times` times.
   bool counts(int64_t times = 1) const;
 };
@@ -40,11 +63,15 @@ public:
   int64_t follow();
   // Puts what was built in place of what other ops read.
   void replace();
+  // Returns how many experts a loop was unrolled for if these are not all, else 0.
+  int64_t unrolledFor() const { return unrolled_; }
+  int64_t experts() const { return experts_; }
 
 private:
   using Found = std::optional<Meaning>;
 
   const Meaning *meaningOf(mlir::Value value) const;
+  void replacePart(mlir::Value value, const Meaning &sum);
   Found find(mlir::Operation *op);
 
   // Finds integers that say where rows lie (Numbers.cpp).
@@ -55,6 +82,16 @@ private:
   Found takeAlong(graph::TakeAlongOp op);
   Found gathered(graph::GatherOp op);
   Found scattered(graph::ScatterAddOp op);
+
+  // Finds what loops over experts compute (Loops.cpp).
+  Found looped(mlir::Operation *op);
+  Found oneHot(graph::CompareOp op);
+  Found maskedRows(graph::SelectOp op);
+  Found sumOfBlocks(graph::AddOp op);
+  Found productOfBlock(graph::MatmulOp op);
+  Found vectorOfBlock(graph::Build &build, const Meaning &vector) const;
+  // Returns the order in which constant ids take rows of tokens (or of choices); nullopt for others.
+  std::optional<Meaning::Order> orderOf(mlir::Value ids, bool ofChoices) const;
 
   // Finds what ops on rows compute (Rows.cpp).
   Found moved(mlir::Operation *op);
@@ -80,17 +117,19 @@ private:
   // without these if they are not wanted; without the features if there is one and they are not wanted.
   mlir::Value aligned(graph::Build &build, const Meaning &meaning, bool choices, bool features) const;
   // Returns tokens or rows of a value [token..., choice, F] or [token..., F].
-  Meaning rowsOf(graph::Build &build, Meaning::Kind kind, mlir::Value value, bool sorted = false) const;
-  Meaning made(Meaning::Kind kind, mlir::Value value, bool sorted = false) const;
+  Meaning rowsOf(graph::Build &build, Meaning::Kind kind, mlir::Value value, Meaning::Order order = Meaning::InPlace) const;
+  Meaning made(Meaning::Kind kind, mlir::Value value, Meaning::Order order = Meaning::InPlace) const;
 
   graph::RouteOp route_;
   llvm::SmallVector<int64_t> tokenDims_;
   int64_t tokens_ = 1, choices_ = 1, experts_ = 1;
   mlir::Value routes_; // [token..., choice]
-  int64_t products_ = 0;
+  int64_t products_ = 0, unrolled_ = 0;
   llvm::MapVector<mlir::Value, Meaning> meanings_;
 };
 
+// Returns whether two values are computed alike from the same values.
+bool areAlike(mlir::Value a, mlir::Value b);
 // Returns the product of sizes.
 int64_t sizeOf(llvm::ArrayRef<int64_t> sizes);
 // Returns the value before reshapes.

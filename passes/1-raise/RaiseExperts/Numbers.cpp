@@ -35,7 +35,8 @@ Mixture::Found Mixture::numbers(Operation *op) {
       })
       .Case([&](ReshapeOp op) -> Found {
         const Meaning *operand = meaningOf(op.getOperand());
-        bool counts = operand && (operand->isNumbers() || operand->kind == Meaning::Counts ||
+        bool numbers = operand && operand->isNumbers() && operand->kind != Meaning::OneHot;
+        bool counts = operand && (numbers || operand->kind == Meaning::OneExpert || operand->kind == Meaning::Counts ||
                                   operand->kind == Meaning::Bounds || operand->kind == Meaning::Bound);
         return counts ? Found(*operand) : Found();
       })
@@ -50,14 +51,16 @@ Mixture::Found Mixture::evaluated(Operation *op) {
       first = meaning;
   if (isa<CastOp>(op) && (first->kind == Meaning::Counts || first->kind == Meaning::Bounds || first->kind == Meaning::Bound))
     return *first;
-  if (!first->isNumbers() || typeOf(op->getResult(0)).getNumElements() != rows())
+  if (!first->isNumbers())
     return std::nullopt;
+  int64_t count = typeOf(op->getResult(0)).getNumElements();
   std::vector<Tensor> inputs;
   for (Value operand : op->getOperands()) {
     const Meaning *meaning = meaningOf(operand);
     auto scalar = scalarOf(operand);
-    bool same = meaning && meaning->kind == first->kind && meaning->sorted == first->sorted &&
-                typeOf(operand).getNumElements() == rows();
+    bool same = meaning && meaning->kind == first->kind && meaning->order == first->order &&
+                meaning->index == first->index && meaning->block == first->block &&
+                typeOf(operand).getNumElements() == count;
     if (!same && !scalar)
       return std::nullopt;
     Tensor &input = inputs.emplace_back(same ? std::vector<int64_t>{int64_t(first->table.size())} : std::vector<int64_t>{});
@@ -95,7 +98,7 @@ Mixture::Found Mixture::evaluated(Operation *op) {
 Mixture::Found Mixture::sortedBy(RouteOp op) {
   const Meaning *scores = meaningOf(op.getScores());
   bool all = shapeOf(op.getScores()).back() == rows() && shapeOf(op.getRoutes()).back() == rows();
-  if (!scores || scores->kind != Meaning::OfExpert || scores->sorted || !all || op.getBias() || op.getGroups() != 1)
+  if (!scores || scores->kind != Meaning::OfExpert || scores->order || !all || op.getBias() || op.getGroups() != 1)
     return std::nullopt;
   for (size_t i = 1; i < scores->table.size(); ++i)
     if (!(scores->table[i] < scores->table[i - 1]))
@@ -123,7 +126,7 @@ Mixture::Found Mixture::expertsOfPlaces(ReduceOp op) {
               (shapeOf(compare.getLhs()).back() == 1 || rows() == 1);
   if (!place.counts() || !last || op.getDims().size() != 1 || op.getDims()[0] + 1 != typeOf(op.getOperand()).getRank())
     return std::nullopt;
-  Meaning experts = made(Meaning::OfExpert, routes_, /*sorted=*/true);
+  Meaning experts = made(Meaning::OfExpert, routes_, Meaning::ByExpert);
   for (int64_t i = 0; i < experts_; ++i)
     experts.table.push_back(i);
   return experts;
@@ -137,7 +140,7 @@ Mixture::Found Mixture::takeAlong(TakeAlongOp op) {
   int64_t row = shapeOf(op.getOperand()).back();
   OpBuilder builder(op);
   Build build(builder, op.getLoc());
-  if (ids->kind == Meaning::OfExpert && !ids->sorted && row == experts_) {
+  if (ids->kind == Meaning::OfExpert && !ids->order && row == experts_) {
     Meaning scores = adopted(build, op.getOperand(), /*asRows=*/true);
     Value wide = build.broadcast(aligned(build, scores, true, true), shape({choices_, experts_}));
     Value taken = TakeAlongOp::create(builder, op.getLoc(), type({choices_}, op.getResult()), wide, routes_, Value());
@@ -148,19 +151,25 @@ Mixture::Found Mixture::takeAlong(TakeAlongOp op) {
   while (!meaningOf(from) && isa_and_nonnull<BroadcastOp, ReshapeOp>(from.getDefiningOp()))
     from = from.getDefiningOp()->getOperand(0);
   const Meaning *meaning = meaningOf(from);
-  if (ids->kind != Meaning::OfSortedRow || row != rows() || !meaning || meaning->sorted ||
+  if (ids->kind != Meaning::OfSortedRow || row != rows() || !meaning || meaning->order ||
       typeOf(from).getNumElements() != rows())
     return std::nullopt;
   if (meaning->kind != Meaning::OfExpert && meaning->kind != Meaning::Rows)
     return std::nullopt;
   Meaning sorted = *meaning;
-  sorted.sorted = true;
+  sorted.order = Meaning::ByExpert;
   return sorted;
 }
 
 // Recognises tables of experts, and rows that are taken in another order.
 Mixture::Found Mixture::gathered(GatherOp op) {
   const Meaning *ids = meaningOf(op.getIds()), *table = meaningOf(op.getTable());
+  if (auto order = ids || op.getOffset() ? std::nullopt : orderOf(op.getIds(), /*ofChoices=*/true);
+      order && table && table->kind == Meaning::Rows && !table->order && shapeOf(op.getTable())[0] == rows()) {
+    Meaning taken = *table;
+    taken.order = *order;
+    return taken;
+  }
   if (!ids || op.getOffset() || !ids->isNumbers() || typeOf(op.getIds()).getNumElements() != rows())
     return std::nullopt;
   OpBuilder builder(op);
@@ -171,10 +180,10 @@ Mixture::Found Mixture::gathered(GatherOp op) {
     if (table || !ids->counts() || from[0] != experts_)
       return std::nullopt;
     if (from.size() == 3)
-      return made(Meaning::Matrices, op.getTable(), ids->sorted);
+      return made(Meaning::Matrices, op.getTable(), ids->order);
     Value flat = build.reshape(op.getTable(), {experts_, features});
     Value taken = GatherOp::create(builder, op.getLoc(), type({choices_, features}, flat), flat, routes_, Value());
-    return rowsOf(build, Meaning::Rows, taken, ids->sorted);
+    return rowsOf(build, Meaning::Rows, taken, ids->order);
   }
   bool places = ids->kind == Meaning::OfPlace;
   if (!places && ids->counts(choices_) && from[0] == tokens_ && (choices_ > 1 || (table && table->kind == Meaning::Tokens))) {
@@ -182,16 +191,17 @@ Mixture::Found Mixture::gathered(GatherOp op) {
       return std::nullopt;
     Meaning tokens = table ? *table : adopted(build, op.getTable(), /*asRows=*/false);
     tokens.kind = Meaning::Rows;
-    tokens.shared = tokens.sorted = true;
+    tokens.shared = true;
+    tokens.order = Meaning::ByExpert;
     return tokens;
   }
   if (!ids->counts() || from[0] != rows())
     return std::nullopt;
   bool known = table && (table->kind == Meaning::Rows || table->kind == Meaning::OfExpert);
-  if ((table && !known) || (table && table->sorted != places) || (!table && places))
+  if ((table && !known) || (table && table->order != (places ? Meaning::ByExpert : Meaning::InPlace)) || (!table && places))
     return std::nullopt;
   Meaning taken = table ? *table : adopted(build, op.getTable(), /*asRows=*/true);
-  taken.sorted = !places;
+  taken.order = places ? Meaning::InPlace : Meaning::ByExpert;
   return taken;
 }
 
@@ -211,17 +221,25 @@ Mixture::Found Mixture::scattered(ScatterAddOp op) {
     places.table = constant->data;
     return places;
   }
-  // The token of each row, sorted or not.
-  Meaning own = made(Meaning::OfSortedRow, {});
-  if (auto known = ids ? std::nullopt : constantOf(beforeReshapes(op.getIds())))
-    own.table = known->data;
-  else if (ids && ids->kind == Meaning::OfSortedRow)
-    own = *ids;
-  else
+  // The token of each row, in whatever order.
+  Meaning::Order order = Meaning::ByExpert;
+  if (ids && (ids->kind != Meaning::OfSortedRow || !ids->counts(choices_)))
     return std::nullopt;
-  if (!updates || updates->kind != Meaning::Rows || updates->shared || updates->sorted != bool(ids) ||
-      !own.counts(choices_) || to[0] != tokens_)
+  if (!ids) {
+    auto known = orderOf(op.getIds(), /*ofChoices=*/false);
+    if (!known)
+      return std::nullopt;
+    order = *known;
+  }
+  if (!updates || updates->kind != Meaning::Rows || updates->shared || updates->order != order || to[0] != tokens_ ||
+      (updates->block && !updates->zeros))
     return std::nullopt;
+  if (updates->block) {
+    Meaning sum = made(Meaning::PartSum, updates->value);
+    sum.block = updates->block;
+    sum.parts = {updates->block->index};
+    return sum;
+  }
   OpBuilder builder(op);
   return made(Meaning::Tokens, Build(builder, op.getLoc())
                                    .reduce(updates->value, ReduceKind::sum, {int64_t(tokenDims_.size())}));

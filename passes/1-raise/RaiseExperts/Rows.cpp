@@ -75,7 +75,8 @@ Mixture::Found Mixture::sliced(SliceOp op) {
   shape.back() = to[cut];
   Value part = SliceOp::create(builder, op.getLoc(), RankedTensorType::get(shape, elementOf(op.getResult())),
                                meaning->value, starts, limits, steps);
-  Meaning found = rowsOf(build, rows && !meaning->shared ? Meaning::Rows : Meaning::Tokens, part, meaning->sorted);
+  Meaning found = rowsOf(build, rows && !meaning->shared ? Meaning::Rows : Meaning::Tokens, part, meaning->order);
+  found.block = meaning->block;
   found.kind = meaning->kind;
   found.shared = meaning->shared;
   return found;
@@ -84,14 +85,24 @@ Mixture::Found Mixture::sliced(SliceOp op) {
 // Recognises what is computed of each element of rows, beside numbers and vectors of features.
 Mixture::Found Mixture::elementwise(Operation *op) {
   ArrayRef<int64_t> result = shapeOf(op->getResult(0));
-  bool isRows = false, alike = true, sorted = false;
+  bool isRows = false, alike = true;
+  Meaning::Order sorted = Meaning::InPlace;
+  std::optional<Meaning::Block> block;
   for (Value operand : op->getOperands())
     if (const Meaning *meaning = meaningOf(operand)) {
-      if (meaning->kind != Meaning::Rows && meaning->kind != Meaning::Tokens)
+      if (meaning->kind == Meaning::OneMatrix && (!block || block == meaning->block)) {
+        block = meaning->block;
+        continue;
+      }
+      if ((meaning->kind != Meaning::Rows && meaning->kind != Meaning::Tokens) || meaning->zeros ||
+          (meaning->block && block && !(block == meaning->block)))
         return std::nullopt;
+      if (meaning->block)
+        block = meaning->block;
       isRows |= meaning->kind == Meaning::Rows;
       alike &= meaning->kind == Meaning::Tokens || meaning->shared;
-      sorted |= meaning->sorted;
+      if (meaning->order)
+        sorted = meaning->order;
     }
   auto at = leadingDims(result, isRows ? rows() : tokens_);
   if (!at)
@@ -123,8 +134,14 @@ Mixture::Found Mixture::elementwise(Operation *op) {
       operands.push_back(build.reshape(beforeReshapes(operand), width == 1 ? SmallVector<int64_t>{} : SmallVector<int64_t>{width}));
       continue;
     }
+    if (meaning && meaning->kind == Meaning::OneMatrix) {
+      if (leading != 1 || shapeOf(meaning->value).size() != 2 || width != count || shares)
+        return std::nullopt;
+      operands.push_back(vectorOfBlock(build, *meaning)->value);
+      continue;
+    }
     if (meaning && meaning->kind == Meaning::Rows) {
-      if (leading != rows() || meaning->sorted != sorted)
+      if (leading != rows() || meaning->order != sorted)
         return std::nullopt;
       operands.push_back(aligned(build, *meaning, !shares, wide));
       continue;
@@ -156,6 +173,7 @@ Mixture::Found Mixture::elementwise(Operation *op) {
   Operation *copy = cloneForTypes(builder, op, operands, {type});
   Meaning meaning = made(isRows ? Meaning::Rows : Meaning::Tokens, copy->getResult(0), sorted);
   meaning.shared = shares;
+  meaning.block = block;
   return meaning;
 }
 
@@ -169,24 +187,24 @@ bool Mixture::alignsWithTokens(ArrayRef<int64_t> own, ArrayRef<int64_t> all) con
 Mixture::Found Mixture::softmax(SoftmaxOp op) {
   const Meaning *meaning = meaningOf(op.getOperand());
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
-  bool rows = meaning && meaning->kind == Meaning::Rows && !meaning->shared;
+  bool rows = meaning && meaning->kind == Meaning::Rows && !meaning->shared && !meaning->block;
   if (!rows || shape.empty())
     return std::nullopt;
   OpBuilder builder(op);
   int64_t features = featuresOf(*meaning);
-  bool overChoices = features == 1 && shape.back() == choices_ && !meaning->sorted &&
+  bool overChoices = features == 1 && shape.back() == choices_ && !meaning->order &&
                      sizeOf(shape.drop_back()) == tokens_;
   bool overFeatures = features == shape.back() && features > 1;
   if (!overChoices && !overFeatures)
     return std::nullopt;
   Value weights = SoftmaxOp::create(builder, op.getLoc(), meaning->value.getType(), meaning->value);
-  return made(Meaning::Rows, weights, meaning->sorted);
+  return made(Meaning::Rows, weights, meaning->order);
 }
 
 // Recognises reductions over the choices of a token, and over all features.
 Mixture::Found Mixture::reduced(ReduceOp op) {
   const Meaning *meaning = meaningOf(op.getOperand());
-  bool rows = meaning && meaning->kind == Meaning::Rows && !meaning->shared;
+  bool rows = meaning && meaning->kind == Meaning::Rows && !meaning->shared && !meaning->block;
   if (!rows)
     return std::nullopt;
   ArrayRef<int64_t> shape = shapeOf(op.getOperand());
@@ -202,11 +220,11 @@ Mixture::Found Mixture::reduced(ReduceOp op) {
   OpBuilder builder(op);
   Build build(builder, op.getLoc());
   int64_t choice = tokenDims_.size();
-  if (tokens && choices_ > 1 && is(*tokens, *all) && !meaning->sorted)
+  if (tokens && choices_ > 1 && is(*tokens, *all) && !meaning->order)
     return made(Meaning::Tokens, build.reduce(meaning->value, op.getKind(), {choice}));
   if (!is(*all, shape.size()) || featuresOf(*meaning) == 1)
     return std::nullopt;
-  return made(Meaning::Rows, build.reduce(meaning->value, op.getKind(), {choice + 1}), meaning->sorted);
+  return made(Meaning::Rows, build.reduce(meaning->value, op.getKind(), {choice + 1}), meaning->order);
 }
 
 //===-- Products --------------------------------------------------------------===//
@@ -223,13 +241,13 @@ Mixture::Found Mixture::multiplied(Build &build, const Meaning &rows, Value weig
   bool all = rows.kind == Meaning::Rows && !rows.shared;
   Value product = GroupedMatmulOp::create(build.builder, build.loc, type, aligned(build, rows, all, true), weights,
                                           routes_, Value(), /*transposed=*/true);
-  return rowsOf(build, Meaning::Rows, product, rows.sorted);
+  return rowsOf(build, Meaning::Rows, product, rows.order);
 }
 
 Mixture::Found Mixture::product(GroupedMatmulOp op) {
   const Meaning *routes = meaningOf(op.getRoutes()), *operand = meaningOf(op.getOperand());
   bool fits = routes && routes->kind == Meaning::OfExpert && routes->counts() && operand &&
-              operand->kind == Meaning::Rows && operand->sorted == routes->sorted && !op.getOffset() &&
+              operand->kind == Meaning::Rows && operand->order == routes->order && !op.getOffset() &&
               !op.getExchanged() && typeOf(op.getRoutes()).getNumElements() == rows() &&
               shapeOf(op.getWeights())[0] == experts_ && !meaningOf(op.getWeights());
   if (!fits)
@@ -240,6 +258,8 @@ Mixture::Found Mixture::product(GroupedMatmulOp op) {
 }
 
 Mixture::Found Mixture::product(MatmulOp op) {
+  if (Found found = productOfBlock(op))
+    return found;
   Equation equation = equationOf(op);
   const Meaning *left = meaningOf(op.getLhs());
   bool matricesLeft = left && left->kind == Meaning::Matrices;
@@ -275,8 +295,8 @@ Mixture::Found Mixture::product(MatmulOp op) {
   bool asRows = leading == rows();
   if (meaning && meaning->kind != (asRows ? Meaning::Rows : Meaning::Tokens) && rows() != tokens_)
     return std::nullopt;
-  if (meaning ? meaning->sorted != matrices->sorted || (meaning->kind != Meaning::Rows && meaning->kind != Meaning::Tokens)
-              : matrices->sorted)
+  if (meaning ? meaning->order != matrices->order || (meaning->kind != Meaning::Rows && meaning->kind != Meaning::Tokens)
+              : matrices->order)
     return std::nullopt;
   return multiplied(build, meaning ? *meaning : adopted(build, other, asRows), matrices->value, transposed);
 }
