@@ -490,8 +490,9 @@ std::optional<FusionGroup> Finder::scatterInto(ScatterAddOp scatter) const {
 std::vector<FusionGroup> findGroups(Block &block, const llvm::DenseSet<Operation *> &whole) {
   Finder finder(block, whole);
   std::vector<FusionGroup> scatters;
+  llvm::DenseSet<Operation *> sums; // each is in one group, though it may add two scatters
   for (auto scatter : block.getOps<ScatterAddOp>())
-    if (auto group = finder.scatterInto(scatter))
+    if (auto group = finder.scatterInto(scatter); group && sums.insert(group->members.back()).second)
       scatters.push_back(*group);
   std::vector<FusionGroup> groups = finder.take();
   llvm::append_range(groups, scatters);

@@ -153,3 +153,19 @@ func.func @widens(%x: tensor<4x8xbf16>) -> tensor<4xf32> {
   %1 = graph.reduce %0 {dims = array<i64: 1>, kind = #graph.reduce_kind<sum_squares>} : (tensor<4x8xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// -----
+
+// The sum of two scatters adds into one of them alone: it is a member of one group.
+// CHECK-LABEL: func.func @two_scatters
+// CHECK: plan.group
+// CHECK: graph.scatter_add
+// CHECK: graph.add
+// CHECK-NOT: plan.group
+// CHECK: return
+func.func @two_scatters(%ids: tensor<6xi64>, %x: tensor<6x4xf32>, %y: tensor<6x4xf32>) -> tensor<3x4xf32> {
+  %0 = graph.scatter_add %ids, %x : (tensor<6xi64>, tensor<6x4xf32>) -> tensor<3x4xf32>
+  %1 = graph.scatter_add %ids, %y : (tensor<6xi64>, tensor<6x4xf32>) -> tensor<3x4xf32>
+  %2 = graph.add %0, %1 : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  return %2 : tensor<3x4xf32>
+}
