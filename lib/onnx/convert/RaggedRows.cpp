@@ -178,6 +178,7 @@ private:
     if (normalAxis(node_.integer("axis", 0), shape.size()) != of->dim)
       return std::nullopt;
     std::vector<Operand> parts;
+    int64_t all = shape[of->dim];
     auto sizes = call_.has(1) ? knownIntegers(call_, 1) : Result<Shape>(Shape(node_.proto->output_size(), 1));
     if (!sizes)
       return ConvertResult(sizes.takeError());
@@ -188,6 +189,11 @@ private:
         return ConvertResult(part.takeError());
       parts.push_back(call_.build.reshape(*part, Shape(shape.size(), 1)));
     }
+    // A mask of experts may name one more, for tokens that take none.
+    if (int64_t count = parts.size(); count + 1 < all)
+      emitRemark(call_.build.loc) << "takes the first " << count << " of " << all
+                                  << " experts that may have tokens, as in the exporter's example: as written, tokens "
+                                     "of any other are left out";
     return ConvertResult(std::move(parts));
   }
 

@@ -113,7 +113,12 @@ void Mixture::replacePart(Value value, const Meaning &sum) {
   for (int64_t i = 0; i < count; ++i)
     if (sum.parts[i] != i)
       return;
-  if (!sum.block->hit && count != experts_)
+  // A sum of fewer is that of the loop only if it has no other blocks.
+  int64_t blocks = 0;
+  for (const auto &[other, meaning] : meanings_)
+    if (meaning.kind == Meaning::OneExpert)
+      blocks = std::max(blocks, meaning.block->index + 1);
+  if (count != experts_ && (!sum.block->hit || count != blocks))
     return;
   Value fresh;
   for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {

@@ -19,7 +19,7 @@ namespace {
 struct RaiseExperts : llmc::impl::RaiseExpertsBase<RaiseExperts> {
   void runOnOperation() override {
     SmallVector<RouteOp> routes;
-    int unrolled = 0;
+    bool unrolled = false; // said of one layer
     getOperation().walk([&](RouteOp op) { routes.push_back(op); });
     for (RouteOp route : routes) {
       Mixture mixture(route);
@@ -27,7 +27,7 @@ struct RaiseExperts : llmc::impl::RaiseExpertsBase<RaiseExperts> {
       numProducts += products;
       if (products)
         mixture.replace();
-      if (mixture.unrolledFor() && !unrolled++)
+      if (mixture.unrolledFor() && !std::exchange(unrolled, true))
         route.emitRemark("the loop over experts is unrolled for the ")
             << mixture.unrolledFor() << " of " << mixture.experts()
             << " that had tokens in the exporter's example: as written, no other number of them runs; here all do";

@@ -1,4 +1,5 @@
 // RUN: llmc-opt %s --pass-pipeline='builtin.module(func.func(llmc-raise-experts))' | FileCheck %s
+// RUN: llmc-opt %s --pass-pipeline='builtin.module(func.func(llmc-raise-experts))' -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // Each row is multiplied by a gathered matrix of its expert. Tokens lose their flattening, repeats go.
 // CHECK-LABEL: @gathered
@@ -163,4 +164,185 @@ func.func @other_tokens(%scores: tensor<6x4xf32>, %x: tensor<6x8xf32>, %w: tenso
   %home1 = graph.reshape %home : (tensor<12x5xf32>) -> tensor<6x2x5xf32>
   %out = graph.reduce %home1 {dims = array<i64: 1>, kind = #graph.reduce_kind<sum>} : (tensor<6x2x5xf32>) -> tensor<6x5xf32>
   return %out : tensor<6x5xf32>
+}
+
+// A block of a loop takes, by a mask, the rows of the i-th expert that has rows, first choices before second
+// ones; what it computes of rows of other experts does not count. Blocks that are alike make one product.
+// CHECK-LABEL: @loop
+// CHECK-SAME: %[[S:[^:]*]]: tensor<3x3xf32>, %[[X:[^:]*]]: tensor<3x8xf32>, %[[W:[^:]*]]: tensor<3x5x8xf32>
+// CHECK: %[[R:.*]] = graph.route %[[S]] : (tensor<3x3xf32>) -> tensor<3x2xi64>
+// CHECK-NEXT: %[[Y:.*]] = graph.grouped_matmul %[[X]], %[[W]], %[[R]] {transposed} : (tensor<3x8xf32>, tensor<3x5x8xf32>, tensor<3x2xi64>) -> tensor<3x2x5xf32>
+// CHECK-NEXT: %[[Z:.*]] = graph.tanh %[[Y]]
+// CHECK-NEXT: %[[SUM:.*]] = graph.reduce %[[Z]] {dims = array<i64: 1>, {{.*}}} : (tensor<3x2x5xf32>) -> tensor<3x5xf32>
+// CHECK-NEXT: return %[[SUM]]
+func.func @loop(%scores: tensor<3x3xf32>, %x: tensor<3x8xf32>, %w: tensor<3x5x8xf32>) -> tensor<3x5xf32> {
+  %ids = graph.route %scores : (tensor<3x3xf32>) -> tensor<3x2xi64>
+  %each = graph.reshape %ids : (tensor<3x2xi64>) -> tensor<3x2x1xi64>
+  %all = graph.constant dense<[0, 1, 2, 3]> : tensor<4xi64>
+  %own = graph.compare %each, %all {predicate = #graph.predicate<eq>} : (tensor<3x2x1xi64>, tensor<4xi64>) -> tensor<3x2x4xi1>
+  %hot = graph.cast %own : (tensor<3x2x4xi1>) -> tensor<3x2x4xi64>
+  %turned = graph.transpose %hot {permutation = array<i64: 2, 1, 0>} : (tensor<3x2x4xi64>) -> tensor<4x2x3xi64>
+  %n = graph.reduce %hot {dims = array<i64: 0, 1>, kind = #graph.reduce_kind<sum>} : (tensor<3x2x4xi64>) -> tensor<4xi64>
+  %zero = graph.constant dense<0> : tensor<i64>
+  %none = graph.constant dense<0.0> : tensor<f32>
+  %hit = graph.compare %n, %zero {predicate = #graph.predicate<gt>} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
+  %hit1 = graph.cast %hit : (tensor<4xi1>) -> tensor<4xi64>
+  %up = graph.cumsum %hit1 {dim = 0 : i64} : (tensor<4xi64>) -> tensor<4xi64>
+  %token = graph.constant dense<[0, 1, 2, 0, 1, 2]> : tensor<6xi64>
+  %i0 = graph.constant dense<0> : tensor<i64>
+  %le0 = graph.compare %up, %i0 {predicate = #graph.predicate<le>} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
+  %lc0 = graph.cast %le0 : (tensor<4xi1>) -> tensor<4xi64>
+  %e0 = graph.reduce %lc0 {dims = array<i64: 0>, kind = #graph.reduce_kind<sum>} : (tensor<4xi64>) -> tensor<i64>
+  %m0 = graph.gather %turned, %e0 : (tensor<4x2x3xi64>, tensor<i64>) -> tensor<2x3xi64>
+  %w0 = graph.gather %w, %e0 : (tensor<3x5x8xf32>, tensor<i64>) -> tensor<5x8xf32>
+  %t0 = graph.compare %m0, %zero {predicate = #graph.predicate<ne>} : (tensor<2x3xi64>, tensor<i64>) -> tensor<2x3xi1>
+  %c0 = graph.reshape %t0 : (tensor<2x3xi1>) -> tensor<6x1xi1>
+  %x0 = graph.gather %x, %token : (tensor<3x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+  %y0 = graph.matmul "sd,ed->se" %x0, %w0 : (tensor<6x8xf32>, tensor<5x8xf32>) -> tensor<6x5xf32>
+  %z0 = graph.tanh %y0 : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %k0 = graph.select %c0, %z0, %none : (tensor<6x1xi1>, tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %s0 = graph.scatter_add %token, %k0 : (tensor<6xi64>, tensor<6x5xf32>) -> tensor<3x5xf32>
+  %i1 = graph.constant dense<1> : tensor<i64>
+  %le1 = graph.compare %up, %i1 {predicate = #graph.predicate<le>} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
+  %lc1 = graph.cast %le1 : (tensor<4xi1>) -> tensor<4xi64>
+  %e1 = graph.reduce %lc1 {dims = array<i64: 0>, kind = #graph.reduce_kind<sum>} : (tensor<4xi64>) -> tensor<i64>
+  %m1 = graph.gather %turned, %e1 : (tensor<4x2x3xi64>, tensor<i64>) -> tensor<2x3xi64>
+  %w1 = graph.gather %w, %e1 : (tensor<3x5x8xf32>, tensor<i64>) -> tensor<5x8xf32>
+  %t1 = graph.compare %m1, %zero {predicate = #graph.predicate<ne>} : (tensor<2x3xi64>, tensor<i64>) -> tensor<2x3xi1>
+  %c1 = graph.reshape %t1 : (tensor<2x3xi1>) -> tensor<6x1xi1>
+  %x1 = graph.gather %x, %token : (tensor<3x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+  %y1 = graph.matmul "sd,ed->se" %x1, %w1 : (tensor<6x8xf32>, tensor<5x8xf32>) -> tensor<6x5xf32>
+  %z1 = graph.tanh %y1 : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %k1 = graph.select %c1, %z1, %none : (tensor<6x1xi1>, tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %s1 = graph.scatter_add %token, %k1 : (tensor<6xi64>, tensor<6x5xf32>) -> tensor<3x5xf32>
+  %i2 = graph.constant dense<2> : tensor<i64>
+  %le2 = graph.compare %up, %i2 {predicate = #graph.predicate<le>} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
+  %lc2 = graph.cast %le2 : (tensor<4xi1>) -> tensor<4xi64>
+  %e2 = graph.reduce %lc2 {dims = array<i64: 0>, kind = #graph.reduce_kind<sum>} : (tensor<4xi64>) -> tensor<i64>
+  %m2 = graph.gather %turned, %e2 : (tensor<4x2x3xi64>, tensor<i64>) -> tensor<2x3xi64>
+  %w2 = graph.gather %w, %e2 : (tensor<3x5x8xf32>, tensor<i64>) -> tensor<5x8xf32>
+  %t2 = graph.compare %m2, %zero {predicate = #graph.predicate<ne>} : (tensor<2x3xi64>, tensor<i64>) -> tensor<2x3xi1>
+  %c2 = graph.reshape %t2 : (tensor<2x3xi1>) -> tensor<6x1xi1>
+  %x2 = graph.gather %x, %token : (tensor<3x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+  %y2 = graph.matmul "sd,ed->se" %x2, %w2 : (tensor<6x8xf32>, tensor<5x8xf32>) -> tensor<6x5xf32>
+  %z2 = graph.tanh %y2 : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %k2 = graph.select %c2, %z2, %none : (tensor<6x1xi1>, tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %s2 = graph.scatter_add %token, %k2 : (tensor<6xi64>, tensor<6x5xf32>) -> tensor<3x5xf32>
+  %sum1 = graph.add %s0, %s1 : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x5xf32>
+  %sum2 = graph.add %sum1, %s2 : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x5xf32>
+  return %sum2 : tensor<3x5xf32>
+}
+
+// Blocks that differ stay as they are.
+// CHECK-LABEL: @different
+// CHECK-NOT: graph.grouped_matmul
+// CHECK-COUNT-3: graph.matmul
+// CHECK-NOT: graph.grouped_matmul
+// CHECK: return
+func.func @different(%scores: tensor<3x3xf32>, %x: tensor<3x8xf32>, %w: tensor<3x5x8xf32>) -> tensor<3x5xf32> {
+  %ids = graph.route %scores : (tensor<3x3xf32>) -> tensor<3x2xi64>
+  %each = graph.reshape %ids : (tensor<3x2xi64>) -> tensor<3x2x1xi64>
+  %all = graph.constant dense<[0, 1, 2, 3]> : tensor<4xi64>
+  %own = graph.compare %each, %all {predicate = #graph.predicate<eq>} : (tensor<3x2x1xi64>, tensor<4xi64>) -> tensor<3x2x4xi1>
+  %hot = graph.cast %own : (tensor<3x2x4xi1>) -> tensor<3x2x4xi64>
+  %turned = graph.transpose %hot {permutation = array<i64: 2, 1, 0>} : (tensor<3x2x4xi64>) -> tensor<4x2x3xi64>
+  %n = graph.reduce %hot {dims = array<i64: 0, 1>, kind = #graph.reduce_kind<sum>} : (tensor<3x2x4xi64>) -> tensor<4xi64>
+  %zero = graph.constant dense<0> : tensor<i64>
+  %none = graph.constant dense<0.0> : tensor<f32>
+  %hit = graph.compare %n, %zero {predicate = #graph.predicate<gt>} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
+  %hit1 = graph.cast %hit : (tensor<4xi1>) -> tensor<4xi64>
+  %up = graph.cumsum %hit1 {dim = 0 : i64} : (tensor<4xi64>) -> tensor<4xi64>
+  %token = graph.constant dense<[0, 1, 2, 0, 1, 2]> : tensor<6xi64>
+  %i0 = graph.constant dense<0> : tensor<i64>
+  %le0 = graph.compare %up, %i0 {predicate = #graph.predicate<le>} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
+  %lc0 = graph.cast %le0 : (tensor<4xi1>) -> tensor<4xi64>
+  %e0 = graph.reduce %lc0 {dims = array<i64: 0>, kind = #graph.reduce_kind<sum>} : (tensor<4xi64>) -> tensor<i64>
+  %m0 = graph.gather %turned, %e0 : (tensor<4x2x3xi64>, tensor<i64>) -> tensor<2x3xi64>
+  %w0 = graph.gather %w, %e0 : (tensor<3x5x8xf32>, tensor<i64>) -> tensor<5x8xf32>
+  %t0 = graph.compare %m0, %zero {predicate = #graph.predicate<ne>} : (tensor<2x3xi64>, tensor<i64>) -> tensor<2x3xi1>
+  %c0 = graph.reshape %t0 : (tensor<2x3xi1>) -> tensor<6x1xi1>
+  %x0 = graph.gather %x, %token : (tensor<3x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+  %y0 = graph.matmul "sd,ed->se" %x0, %w0 : (tensor<6x8xf32>, tensor<5x8xf32>) -> tensor<6x5xf32>
+  %z0 = graph.tanh %y0 : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %k0 = graph.select %c0, %z0, %none : (tensor<6x1xi1>, tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %s0 = graph.scatter_add %token, %k0 : (tensor<6xi64>, tensor<6x5xf32>) -> tensor<3x5xf32>
+  %i1 = graph.constant dense<1> : tensor<i64>
+  %le1 = graph.compare %up, %i1 {predicate = #graph.predicate<le>} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
+  %lc1 = graph.cast %le1 : (tensor<4xi1>) -> tensor<4xi64>
+  %e1 = graph.reduce %lc1 {dims = array<i64: 0>, kind = #graph.reduce_kind<sum>} : (tensor<4xi64>) -> tensor<i64>
+  %m1 = graph.gather %turned, %e1 : (tensor<4x2x3xi64>, tensor<i64>) -> tensor<2x3xi64>
+  %w1 = graph.gather %w, %e1 : (tensor<3x5x8xf32>, tensor<i64>) -> tensor<5x8xf32>
+  %t1 = graph.compare %m1, %zero {predicate = #graph.predicate<ne>} : (tensor<2x3xi64>, tensor<i64>) -> tensor<2x3xi1>
+  %c1 = graph.reshape %t1 : (tensor<2x3xi1>) -> tensor<6x1xi1>
+  %x1 = graph.gather %x, %token : (tensor<3x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+  %y1 = graph.matmul "sd,ed->se" %x1, %w1 : (tensor<6x8xf32>, tensor<5x8xf32>) -> tensor<6x5xf32>
+  %z1 = graph.sigmoid %y1 : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %k1 = graph.select %c1, %z1, %none : (tensor<6x1xi1>, tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %s1 = graph.scatter_add %token, %k1 : (tensor<6xi64>, tensor<6x5xf32>) -> tensor<3x5xf32>
+  %i2 = graph.constant dense<2> : tensor<i64>
+  %le2 = graph.compare %up, %i2 {predicate = #graph.predicate<le>} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
+  %lc2 = graph.cast %le2 : (tensor<4xi1>) -> tensor<4xi64>
+  %e2 = graph.reduce %lc2 {dims = array<i64: 0>, kind = #graph.reduce_kind<sum>} : (tensor<4xi64>) -> tensor<i64>
+  %m2 = graph.gather %turned, %e2 : (tensor<4x2x3xi64>, tensor<i64>) -> tensor<2x3xi64>
+  %w2 = graph.gather %w, %e2 : (tensor<3x5x8xf32>, tensor<i64>) -> tensor<5x8xf32>
+  %t2 = graph.compare %m2, %zero {predicate = #graph.predicate<ne>} : (tensor<2x3xi64>, tensor<i64>) -> tensor<2x3xi1>
+  %c2 = graph.reshape %t2 : (tensor<2x3xi1>) -> tensor<6x1xi1>
+  %x2 = graph.gather %x, %token : (tensor<3x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+  %y2 = graph.matmul "sd,ed->se" %x2, %w2 : (tensor<6x8xf32>, tensor<5x8xf32>) -> tensor<6x5xf32>
+  %z2 = graph.tanh %y2 : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %k2 = graph.select %c2, %z2, %none : (tensor<6x1xi1>, tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %s2 = graph.scatter_add %token, %k2 : (tensor<6xi64>, tensor<6x5xf32>) -> tensor<3x5xf32>
+  %sum1 = graph.add %s0, %s1 : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x5xf32>
+  %sum2 = graph.add %sum1, %s2 : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x5xf32>
+  return %sum2 : tensor<3x5xf32>
+}
+
+// As written this runs where two experts have rows; an expert without any adds nothing.
+// CHECK-LABEL: @two_of_three
+// CHECK: graph.grouped_matmul
+// CHECK-NOT: graph.matmul
+// CHECK: return
+// REMARK: remark: the loop over experts is unrolled for the 2 of 3 that had tokens
+func.func @two_of_three(%scores: tensor<3x3xf32>, %x: tensor<3x8xf32>, %w: tensor<3x5x8xf32>) -> tensor<3x5xf32> {
+  %ids = graph.route %scores : (tensor<3x3xf32>) -> tensor<3x2xi64>
+  %each = graph.reshape %ids : (tensor<3x2xi64>) -> tensor<3x2x1xi64>
+  %all = graph.constant dense<[0, 1, 2, 3]> : tensor<4xi64>
+  %own = graph.compare %each, %all {predicate = #graph.predicate<eq>} : (tensor<3x2x1xi64>, tensor<4xi64>) -> tensor<3x2x4xi1>
+  %hot = graph.cast %own : (tensor<3x2x4xi1>) -> tensor<3x2x4xi64>
+  %turned = graph.transpose %hot {permutation = array<i64: 2, 1, 0>} : (tensor<3x2x4xi64>) -> tensor<4x2x3xi64>
+  %n = graph.reduce %hot {dims = array<i64: 0, 1>, kind = #graph.reduce_kind<sum>} : (tensor<3x2x4xi64>) -> tensor<4xi64>
+  %zero = graph.constant dense<0> : tensor<i64>
+  %none = graph.constant dense<0.0> : tensor<f32>
+  %hit = graph.compare %n, %zero {predicate = #graph.predicate<gt>} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
+  %hit1 = graph.cast %hit : (tensor<4xi1>) -> tensor<4xi64>
+  %up = graph.cumsum %hit1 {dim = 0 : i64} : (tensor<4xi64>) -> tensor<4xi64>
+  %token = graph.constant dense<[0, 1, 2, 0, 1, 2]> : tensor<6xi64>
+  %i0 = graph.constant dense<0> : tensor<i64>
+  %le0 = graph.compare %up, %i0 {predicate = #graph.predicate<le>} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
+  %lc0 = graph.cast %le0 : (tensor<4xi1>) -> tensor<4xi64>
+  %e0 = graph.reduce %lc0 {dims = array<i64: 0>, kind = #graph.reduce_kind<sum>} : (tensor<4xi64>) -> tensor<i64>
+  %m0 = graph.gather %turned, %e0 : (tensor<4x2x3xi64>, tensor<i64>) -> tensor<2x3xi64>
+  %w0 = graph.gather %w, %e0 : (tensor<3x5x8xf32>, tensor<i64>) -> tensor<5x8xf32>
+  %t0 = graph.compare %m0, %zero {predicate = #graph.predicate<ne>} : (tensor<2x3xi64>, tensor<i64>) -> tensor<2x3xi1>
+  %c0 = graph.reshape %t0 : (tensor<2x3xi1>) -> tensor<6x1xi1>
+  %x0 = graph.gather %x, %token : (tensor<3x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+  %y0 = graph.matmul "sd,ed->se" %x0, %w0 : (tensor<6x8xf32>, tensor<5x8xf32>) -> tensor<6x5xf32>
+  %z0 = graph.tanh %y0 : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %k0 = graph.select %c0, %z0, %none : (tensor<6x1xi1>, tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %s0 = graph.scatter_add %token, %k0 : (tensor<6xi64>, tensor<6x5xf32>) -> tensor<3x5xf32>
+  %i1 = graph.constant dense<1> : tensor<i64>
+  %le1 = graph.compare %up, %i1 {predicate = #graph.predicate<le>} : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
+  %lc1 = graph.cast %le1 : (tensor<4xi1>) -> tensor<4xi64>
+  %e1 = graph.reduce %lc1 {dims = array<i64: 0>, kind = #graph.reduce_kind<sum>} : (tensor<4xi64>) -> tensor<i64>
+  %m1 = graph.gather %turned, %e1 : (tensor<4x2x3xi64>, tensor<i64>) -> tensor<2x3xi64>
+  %w1 = graph.gather %w, %e1 : (tensor<3x5x8xf32>, tensor<i64>) -> tensor<5x8xf32>
+  %t1 = graph.compare %m1, %zero {predicate = #graph.predicate<ne>} : (tensor<2x3xi64>, tensor<i64>) -> tensor<2x3xi1>
+  %c1 = graph.reshape %t1 : (tensor<2x3xi1>) -> tensor<6x1xi1>
+  %x1 = graph.gather %x, %token : (tensor<3x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+  %y1 = graph.matmul "sd,ed->se" %x1, %w1 : (tensor<6x8xf32>, tensor<5x8xf32>) -> tensor<6x5xf32>
+  %z1 = graph.tanh %y1 : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %k1 = graph.select %c1, %z1, %none : (tensor<6x1xi1>, tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %s1 = graph.scatter_add %token, %k1 : (tensor<6xi64>, tensor<6x5xf32>) -> tensor<3x5xf32>
+  %sum1 = graph.add %s0, %s1 : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x5xf32>
+  return %sum1 : tensor<3x5xf32>
 }
