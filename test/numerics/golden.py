@@ -34,6 +34,7 @@ GOLDEN = {
     "gemma3": (8400, 4, decoder(4, 25)),
     "olmo2": (4736, 2, decoder(2, 9)),
     "mixtral": (41376, 2, [block.replace("mlp", "mixture") for block in decoder(2, 5)]),
+    "qwen3_moe": (7152, 2, [block.replace("mlp", "mixture") for block in decoder(2, 9)]),
 }
 # Files whose numbers are not those of the architecture: a scale rounded to bfloat16.
 ROUNDED = ["llama/dynamo-18-bf16"]
@@ -42,9 +43,9 @@ FOUR = ["bert", "gpt2", "llama", "llama-hd16", "qwen2", "olmo2"]
 # Architectures whose norms over all heads keep attention whole on each tensor rank. Which values of it
 # sequence parallelism cuts depends on the ops that raising finds; what is cut without it does not.
 UNCUT = ["olmo2"]
-# Architectures with experts: ranks share them out too, and products of gathered or sorted rows, which are not
+# Architectures with experts: ranks share them out too, and products as exporters write them, which are not
 # raised, have other collectives.
-MIXTURES = ["mixtral"]
+MIXTURES = ["mixtral", "qwen3_moe"]
 # Exporters store 1 + w, which a config's model computes from its w: the scale of a norm.
 ONE_PLUS = re.compile(r"^% = graph.add %, % : \(tensor<\d+xf32>, tensor<f32>\)")
 

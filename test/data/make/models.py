@@ -1,4 +1,4 @@
-"""Small decoders of eight architectures through the exporters of PyTorch: test/data/models.
+"""Small decoders of ten architectures through the exporters of PyTorch: test/data/models.
 
 usage: models.py [FOLDER] [ARCHITECTURE...]
 """
@@ -27,8 +27,15 @@ ARCHITECTURES = {
     "gemma2": (hf.Gemma2Config, hf.Gemma2ForCausalLM, GEMMA),
     "gemma3": (hf.Gemma3TextConfig, hf.Gemma3ForCausalLM, dict(GEMMA, sliding_window_pattern=2)),
     "olmo2": (hf.Olmo2Config, hf.Olmo2ForCausalLM, GROUPED),
+    "qwen3_moe": (hf.Qwen3MoeConfig, hf.Qwen3MoeForCausalLM,
+                  dict(GROUPED, head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12,
+                       norm_topk_prob=True)),
+    "gpt_oss": (hf.GptOssConfig, hf.GptOssForCausalLM,
+                dict(GROUPED, head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=5)),
 }
-KINDS = ["ts-17-mask", "dynamo-18", "dynamo-23"]
+KINDS = {architecture: ["ts-17-mask", "dynamo-18", "dynamo-23"] for architecture in ARCHITECTURES}
+KINDS |= {"qwen3_moe": ["dynamo-18-batched", "ts-17-mask-loop"], "gpt_oss": ["dynamo-18-batched"]}
+EXPERTS = {"batched": "batched_mm", "loop": "eager"} # what transformers calls them
 
 
 class Logits(torch.nn.Module):
@@ -42,16 +49,21 @@ class Logits(torch.nn.Module):
         return self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).logits
 
 
-def make_model(architecture):
+def make_model(architecture, kind=""):
     make_config, make, changes = ARCHITECTURES[architecture]
     torch.manual_seed(0)
     config = make_config(**{**BASE, **changes})
-    config._attn_implementation = "eager" if architecture == "gemma2" else "sdpa"  # softcap
+    config._attn_implementation = "eager" if architecture in ("gemma2", "gpt_oss") else "sdpa"  # softcap, sinks
+    experts = EXPERTS.get(kind.split("-")[-1])
+    if experts:
+        config._experts_implementation = experts
     model = make(config).eval()
     generator = torch.Generator().manual_seed(1)
     for p in model.parameters():
-        if p.ndim == 1:
-            p.data.add_(0.1 * torch.randn(p.shape, generator=generator))
+        # The scores of experts differ by more than roundings.
+        scale = 0.1 if p.ndim == 1 else 0.3 if experts else 0
+        if scale:
+            p.data.add_(scale * torch.randn(p.shape, generator=generator))
     model.config.use_cache = False
     config.architectures = [make.__name__]
     return config, model
@@ -92,8 +104,8 @@ def run(model, folder, masked):
 def main():
     place = sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "..", "models")
     for architecture in sys.argv[2:] or ARCHITECTURES:
-        config, model = make_model(architecture)
-        for kind in KINDS:
+        for kind in KINDS[architecture]:
+            config, model = make_model(architecture, kind)
             folder = os.path.join(place, architecture, kind)
             os.makedirs(folder, exist_ok=True)
             if not os.path.exists(os.path.join(folder, "model.onnx")):
