@@ -83,6 +83,7 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
       changed = false;
       for (unsigned i = 0, n = block.getNumArguments(); i < n; ++i)
         changed |= foldUses(parameters, block.getArgument(i));
+      changed |= foldStacks(parameters, block);
       changed |= unifyEqualViews(parameters, func);
       parameters.commit();
       RewritePatternSet patterns(&getContext());
@@ -153,6 +154,38 @@ struct FoldViews : llmc::impl::FoldViewsBase<FoldViews> {
       }
     }
     return true;
+  }
+
+  // Makes the matrices of experts, a parameter each, one with a view for each: [expert, ...], perhaps transposed
+  // behind. Returns whether it did.
+  static bool foldStacks(Parameters &parameters, Block &block) {
+    bool changed = false;
+    for (ConcatOp stack : llvm::make_early_inc_range(block.getOps<ConcatOp>())) {
+      Value whole = stack.getResult();
+      SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(shapeOf(whole).size()));
+      if (auto transpose = whole.hasOneUse() ? dyn_cast<TransposeOp>(*whole.user_begin()) : TransposeOp()) {
+        order.assign(transpose.getPermutation().begin(), transpose.getPermutation().end());
+        whole = transpose.getResult();
+      }
+      if (order.size() != 3 || order[0] != int64_t(stack.getDim()) || stack->getNumOperands() < 2)
+        continue;
+      SmallVector<ViewAttr> views;
+      for (Value part : stack->getOperands()) {
+        ViewAttr view = parameters.viewOf(part);
+        if (!view || !part.hasOneUse() || shapeOf(part)[order[0]] != 1)
+          break;
+        views.push_back(makeView(view, view.getOffset(), {view.getStrides()[order[1]], view.getStrides()[order[2]]}));
+      }
+      if (views.size() != stack->getNumOperands())
+        continue;
+      whole.replaceAllUsesWith(parameters.add(typeOf(whole), views, /*stacked=*/false, stack.getLoc()));
+      changed = true;
+    }
+    // Their users are dead, and go before the parts are seen again.
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (changed && isa<ConcatOp, TransposeOp>(op) && op.use_empty())
+        op.erase();
+    return changed;
   }
 
   // Keeps, of two parameters on the same elements, the one in the source's own order, and

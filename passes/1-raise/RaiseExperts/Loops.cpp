@@ -2,6 +2,7 @@
 // is added to the tokens. In all blocks the rows of their experts are those of one grouped product.
 #include "mlir/IR/OperationSupport.h"
 #include "passes/1-raise/Equation.h"
+#include "passes/1-raise/Parameters.h"
 #include "passes/1-raise/RaiseExperts/Mixture.h"
 
 using namespace mlir;
@@ -48,6 +49,14 @@ Mixture::Found Mixture::looped(Operation *op) {
       .Case([&](CompareOp op) { return oneHot(op); })
       .Case([&](TransposeOp op) -> Found {
         const Meaning *hot = meaningOf(op.getOperand());
+        ArrayRef<int64_t> rows = shapeOf(op.getOperand());
+        if (hot && hot->kind == Meaning::RowMask && !hot->order && rows.size() == 3 && rows[0] == tokens_ &&
+            rows[1] == choices_) {
+          Meaning mask = *hot;
+          if (llvm::find(op.getPermutation(), 1) < llvm::find(op.getPermutation(), 0))
+            mask.order = Meaning::ByChoice;
+          return mask;
+        }
         if (!hot || hot->kind != Meaning::OneHot || hot->order || hot->index != 2 || typeOf(op.getResult()).getRank() != 3 ||
             shapeOf(op.getOperand())[0] != tokens_ || shapeOf(op.getOperand())[1] != choices_)
           return std::nullopt;
@@ -177,14 +186,14 @@ Mixture::Found Mixture::sumOfBlocks(AddOp op) {
   const Meaning *left = meaningOf(op.getLhs()), *right = meaningOf(op.getRhs());
   bool fits = left && right && left->kind == Meaning::PartSum && right->kind == Meaning::PartSum &&
               left->block->hit == right->block->hit && op.getLhs().getType() == op.getRhs().getType() &&
-              areAlike(left->value, right->value);
+              left->value.getType() == right->value.getType();
   if (!fits)
     return std::nullopt;
   Meaning sum = *left;
   sum.parts.insert(sum.parts.end(), right->parts.begin(), right->parts.end());
-  llvm::sort(sum.parts);
+  llvm::sort(sum.parts, [](const auto &a, const auto &b) { return a.first < b.first; });
   for (size_t i = 1; i < sum.parts.size(); ++i)
-    if (sum.parts[i] == sum.parts[i - 1])
+    if (sum.parts[i].first == sum.parts[i - 1].first)
       return std::nullopt;
   return sum;
 }
@@ -226,4 +235,114 @@ Mixture::Found Mixture::productOfBlock(MatmulOp op) {
   if (product)
     product->block = matrix->block;
   return product;
+}
+
+//===-- Experts with parameters of their own ----------------------------------===//
+
+static bool isOwnMatrix(Value value) {
+  if (auto transpose = value.getDefiningOp<TransposeOp>())
+    value = transpose.getOperand();
+  return isParameter(value);
+}
+
+// Writes the product of all rows with a matrix, which is that of one expert, on rows in the tokens' order.
+Mixture::Found Mixture::productOfRows(MatmulOp op) {
+  Equation equation = equationOf(op);
+  bool matrixLeft = isOwnMatrix(op.getLhs());
+  Value matrix = matrixLeft ? op.getLhs() : op.getRhs(), other = matrixLeft ? op.getRhs() : op.getLhs();
+  const std::string &own = matrixLeft ? equation.lhs : equation.rhs, &theirs = matrixLeft ? equation.rhs : equation.lhs;
+  if (own.size() != 2 || !isOwnMatrix(matrix) || shapeOf(other).empty())
+    return std::nullopt;
+  char in = has(equation.result, own[0]) ? own[1] : own[0], out = in == own[0] ? own[1] : own[0];
+  std::string rowsOf, rowsTo;
+  for (auto [letter, size] : llvm::zip(theirs, shapeOf(other)))
+    if (letter != in && size != 1)
+      rowsOf += letter;
+  for (auto [letter, size] : llvm::zip(equation.result, shapeOf(op.getResult())))
+    if (letter != out && size != 1)
+      rowsTo += letter;
+  if (theirs.back() != in || equation.result.back() != out || has(theirs, out) || rowsOf != rowsTo ||
+      typeOf(other).getNumElements() / shapeOf(other).back() != rows())
+    return std::nullopt;
+  OpBuilder builder(op);
+  Build build(builder, op.getLoc());
+  const Meaning *known = meaningOf(other);
+  Meaning meaning = known ? *known : adopted(build, other, /*asRows=*/true);
+  if (meaning.kind != Meaning::Rows || meaning.order != Meaning::ByChoice || meaning.block || meaning.zeros)
+    return std::nullopt;
+  if (in == own[0])
+    matrix = build.transpose(matrix, {1, 0});
+  Value x = aligned(build, meaning, !meaning.shared, true);
+  std::string letters = std::string("abcfghij").substr(0, shapeOf(x).size() - 1);
+  Value product = build.matmul(letters + "d,ed->" + letters + "e", x, matrix, elementOf(x));
+  Meaning found = made(Meaning::Rows, product, meaning.order);
+  found.shared = meaning.shared;
+  return found;
+}
+
+Value Mixture::joined(Build &build, ArrayRef<Value> rows) {
+  if (llvm::all_of(rows, [&](Value value) { return areAlike(value, rows[0]); }))
+    return rows[0];
+  Operation *first = rows[0].getDefiningOp();
+  if (!first || first->getNumResults() != 1 || first->getNumRegions())
+    return {};
+  for (Value value : rows) {
+    Operation *op = value.getDefiningOp();
+    if (!op || op->getName() != first->getName() || op->getAttrDictionary() != first->getAttrDictionary() ||
+        op->getResultTypes() != first->getResultTypes() || op->getNumOperands() != first->getNumOperands())
+      return {};
+  }
+  auto operandsOf = [&](unsigned i) {
+    return llvm::map_to_vector(rows, [&](Value value) { return value.getDefiningOp()->getOperand(i); });
+  };
+  if (isa<MatmulOp>(first)) {
+    std::vector<void *> key; // a product is read more than once
+    for (Value value : rows)
+      key.push_back(value.getAsOpaquePointer());
+    Value &known = joined_[key];
+    if (known)
+      return known;
+    Value x = joined(build, operandsOf(0));
+    SmallVector<Value> matrices = operandsOf(1);
+    if (!x || !llvm::all_of(matrices, isOwnMatrix) || shapeOf(matrices[0]).size() != 2)
+      return {};
+    ArrayRef<int64_t> shape = shapeOf(matrices[0]);
+    for (Value &matrix : matrices)
+      matrix = build.reshape(matrix, {1, shape[0], shape[1]});
+    auto type = this->type({choices_, shape[0]}, x);
+    ++products_;
+    return known = GroupedMatmulOp::create(build.builder, build.loc, type, x, build.concat(matrices, 0), routes_, Value(),
+                                           /*transposed=*/true);
+  }
+  if (!isElementwise(first) && !isa<ReshapeOp, SliceOp, CastOp>(first))
+    return {};
+  SmallVector<Value> operands;
+  SmallVector<int64_t> shape(shapeOf(rows[0]));
+  for (unsigned i = 0; i < first->getNumOperands(); ++i) {
+    operands.push_back(joined(build, operandsOf(i)));
+    if (!operands.back())
+      return {};
+  }
+  // Takes the rows of choices where each token had one row.
+  if (isa<ReshapeOp, SliceOp>(first) && operands[0].getType() != first->getOperand(0).getType()) {
+    ArrayRef<int64_t> to = shapeOf(rows[0]), own = shapeOf(operands[0]);
+    bool perChoice = isa<ReshapeOp>(first) && to.size() == own.size() && to.back() == own.back() &&
+                     ArrayRef<int64_t>(this->shape({1, to.back()})) == to;
+    return perChoice ? operands[0] : Value();
+  }
+  if (isElementwise(first)) {
+    std::optional<SmallVector<int64_t>> all = SmallVector<int64_t>();
+    for (Value &operand : operands) {
+      bool ofTokens = shapeOf(operand).size() == tokenDims_.size() + 1 && tokenDims_.size() > 0 &&
+                      shapeOf(operand).take_front(tokenDims_.size()) == ArrayRef<int64_t>(tokenDims_);
+      bool wide = llvm::any_of(operands, [&](Value o) { return shapeOf(o).size() == tokenDims_.size() + 2; });
+      if (ofTokens && wide)
+        return {};
+      all = all ? broadcastShapes(*all, shapeOf(operand)) : all;
+    }
+    if (!all)
+      return {};
+    shape = *all;
+  }
+  return cloneForTypes(build.builder, first, operands, {RankedTensorType::get(shape, elementOf(rows[0]))})->getResult(0);
 }

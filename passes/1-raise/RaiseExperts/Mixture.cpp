@@ -14,6 +14,15 @@ bool Meaning::counts(int64_t times) const {
   return true;
 }
 
+Value raise::sourceOf(Value value) {
+  Movement movement = traceMovement(value);
+  int64_t count = typeOf(value).getNumElements();
+  bool same = movement.factor == 1 && typeOf(movement.base).getNumElements() == count &&
+              regroup(movement.dims, {count}) && movement.dims[0].size() <= 1 &&
+              (movement.dims[0].empty() || movement.dims[0][0].stride == 1);
+  return same ? movement.base : beforeReshapes(value);
+}
+
 int64_t raise::sizeOf(ArrayRef<int64_t> sizes) {
   int64_t all = 1;
   for (int64_t size : sizes)
@@ -46,17 +55,16 @@ Mixture::Mixture(RouteOp route) : route_(route) {
   meanings_[route.getRoutes()] = std::move(own);
 }
 
-int64_t Mixture::follow() {
+void Mixture::follow() {
   if (tokenDims_.empty())
-    return 0;
+    return;
   for (Operation *op = route_->getNextNode(); op; op = op->getNextNode()) {
     bool reads = llvm::any_of(op->getOperands(), [&](Value value) { return meaningOf(value); });
-    if (op->getNumResults() != 1 || op->getNumRegions() || (!reads && !isa<TakeAlongOp, ReduceOp, GatherOp>(op)))
+    if (op->getNumResults() != 1 || op->getNumRegions() || (!reads && !isa<TakeAlongOp, ReduceOp, GatherOp, MatmulOp>(op)))
       continue;
     if (Found found = find(op))
       meanings_[op->getResult(0)] = std::move(*found);
   }
-  return products_;
 }
 
 Mixture::Found Mixture::find(Operation *op) {
@@ -65,7 +73,7 @@ Mixture::Found Mixture::find(Operation *op) {
   if (Found found = numbers(op))
     return found;
   return llvm::TypeSwitch<Operation *, Found>(op)
-      .Case<ReshapeOp, BroadcastOp>([&](auto move) { return moved(move); })
+      .Case<ReshapeOp, BroadcastOp, TransposeOp>([&](auto move) { return moved(move); })
       .Case([&](SliceOp slice) { return sliced(slice); })
       .Case([&](SoftmaxOp op) { return softmax(op); })
       .Case([&](ReduceOp op) { return reduced(op); })
@@ -76,12 +84,13 @@ Mixture::Found Mixture::find(Operation *op) {
       });
 }
 
-void Mixture::replace() {
-  for (auto &[value, meaning] : meanings_) {
-    if (meaning.kind == Meaning::PartSum) {
+int64_t Mixture::replace() {
+  for (auto &[value, meaning] : meanings_)
+    if (meaning.kind == Meaning::PartSum)
       replacePart(value, meaning);
-      continue;
-    }
+  if (products_ == 0)
+    return 0;
+  for (auto &[value, meaning] : meanings_) {
     bool rows = meaning.kind == Meaning::Tokens || meaning.kind == Meaning::Rows;
     bool routes = meaning.kind == Meaning::OfExpert && meaning.counts();
     if ((!rows && !routes) || meaning.order || meaning.block)
@@ -104,21 +113,29 @@ void Mixture::replace() {
         use.set(fresh);
     }
   }
+  return products_;
 }
 
 // Replaces the sum over the blocks of a loop by that over all choices. An exporter that unrolls the loop over
 // the experts which have rows does so for those of its example; no other number of them runs.
 void Mixture::replacePart(Value value, const Meaning &sum) {
   int64_t count = sum.parts.size();
-  for (int64_t i = 0; i < count; ++i)
-    if (sum.parts[i] != i)
+  bool alike = true;
+  SmallVector<Value> rows;
+  for (int64_t i = 0; i < count; ++i) {
+    if (sum.parts[i].first != i)
       return;
+    rows.push_back(sum.parts[i].second);
+    alike &= areAlike(rows[0], rows[i]);
+  }
   // A sum of fewer is that of the loop only if it has no other blocks.
   int64_t blocks = 0;
   for (const auto &[other, meaning] : meanings_)
     if (meaning.kind == Meaning::OneExpert)
       blocks = std::max(blocks, meaning.block->index + 1);
   if (count != experts_ && (!sum.block->hit || count != blocks))
+    return;
+  if (!alike && sum.block->hit)
     return;
   Value fresh;
   for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
@@ -128,7 +145,10 @@ void Mixture::replacePart(Value value, const Meaning &sum) {
       OpBuilder builder(value.getContext());
       builder.setInsertionPointAfterValue(value);
       Build build(builder, value.getLoc());
-      fresh = build.reshape(build.reduce(sum.value, ReduceKind::sum, {int64_t(tokenDims_.size())}), shapeOf(value));
+      Value all = alike ? rows[0] : joined(build, rows);
+      if (!all)
+        return;
+      fresh = build.reshape(build.reduce(all, ReduceKind::sum, {int64_t(tokenDims_.size())}), shapeOf(value));
       unrolled_ = count < experts_ ? count : 0;
     }
     use.set(fresh);
@@ -202,15 +222,15 @@ static bool isRun(const Movement::Parts &parts, int64_t stride) {
 Meaning Mixture::adopted(Build &build, Value value, bool asRows) const {
   int64_t count = typeOf(value).getNumElements();
   if (!asRows)
-    return rowsOf(build, Meaning::Tokens, build.reshape(beforeReshapes(value), shape({count / tokens_})));
+    return rowsOf(build, Meaning::Tokens, build.reshape(sourceOf(value), shape({count / tokens_})));
   int64_t features = count / rows();
   // Rows that repeat those of tokens, in strides or by constant ids.
   Movement movement = traceMovement(value);
   Value base = movement.base;
   if (auto gather = base.getDefiningOp<GatherOp>(); gather && typeOf(base).getNumElements() == count)
     if (auto order = orderOf(gather.getIds(), /*ofChoices=*/false); order && shapeOf(gather.getTable())[0] == tokens_) {
-      if (beforeReshapes(value) == base) {
-        Meaning shared = rowsOf(build, Meaning::Tokens, build.reshape(beforeReshapes(gather.getTable()), shape({features})));
+      if (sourceOf(value) == base) {
+        Meaning shared = rowsOf(build, Meaning::Tokens, build.reshape(sourceOf(gather.getTable()), shape({features})));
         shared.kind = Meaning::Rows;
         shared.shared = true;
         shared.order = *order;
@@ -222,8 +242,8 @@ Meaning Mixture::adopted(Build &build, Value value, bool asRows) const {
                  isRun(dims[0], features) && isRun(dims[2], 1) && isRun(dims[1], 0) &&
                  typeOf(base).getNumElements() == tokens_ * features;
   if (!repeats)
-    return rowsOf(build, Meaning::Rows, build.reshape(beforeReshapes(value), shape({choices_, features})));
-  Meaning shared = rowsOf(build, Meaning::Tokens, build.reshape(beforeReshapes(base), shape({features})));
+    return rowsOf(build, Meaning::Rows, build.reshape(sourceOf(value), shape({choices_, features})));
+  Meaning shared = rowsOf(build, Meaning::Tokens, build.reshape(sourceOf(base), shape({features})));
   shared.kind = Meaning::Rows;
   shared.shared = true;
   return shared;

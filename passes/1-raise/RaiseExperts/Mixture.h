@@ -7,11 +7,12 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "passes/1-raise/Constants.h"
 
+#include <map>
+
 namespace llmc::raise {
 
 // Describes what a value of the file is. Its elements are those of `value` in the same order, whatever
-// its shape; if it is `sorted`, its rows are ordered by their experts, while `value` keeps the
-// order of tokens.
+// its shape; its rows may have another `order`, while `value` keeps that of tokens.
 struct Meaning {
   // Identifies what the elements are. Tokens are of value [token..., F], Rows of [token..., choice, F]; those
   // of all choices are equal and value is [token..., F] if `shared`; both lack a last dim of 1. Matrices
@@ -19,7 +20,7 @@ struct Meaning {
   // row's expert (OfExpert), of the row that stands at each place of the sorted ones (OfSortedRow), or of
   // the place of each row (OfPlace): `table` has its results. Counts and Bounds are the rows of each
   // expert, and of all experts up to it; Bound is element `index` of the bounds.
-  // Of a loop over experts: OneHot has `table` [other, own] for each expert (dim `index`) and row, Hits is a
+  // Of a loop over experts OneHot has `table` [other, own] for each expert (dim `index`) and row, Hits is a
   // function of the number of each expert's rows, HitsUpTo of the number of experts with rows up to each
   // one. OneExpert is the number of the expert `block`, whose matrix or vector of the table `value` is
   // OneMatrix; RowMask is a function, `table` [other, own], of whether a row is its. PartSum is what the
@@ -40,10 +41,11 @@ struct Meaning {
   Order order = InPlace;
   std::vector<double> table;
   int64_t index = 0;
-  // Rows equal `value` only where the expert is that of the block, and are zeros elsewhere if `zeros`.
+  // States that rows equal `value` only where the expert is that of the block, and are zeros elsewhere if
+  // `zeros`.
   std::optional<Block> block;
   bool zeros = false;
-  std::vector<int64_t> parts;
+  llvm::SmallVector<std::pair<int64_t, mlir::Value>> parts; // of each block, with its rows
 
   // Returns whether each element is a function, with the results `table`, of a number that is known.
   bool isNumbers() const {
@@ -59,10 +61,10 @@ class Mixture {
 public:
   explicit Mixture(graph::RouteOp route);
 
-  // Finds what the ops behind the route mean; builds ops beside them. Returns the number of products.
-  int64_t follow();
-  // Puts what was built in place of what other ops read.
-  void replace();
+  // Finds what the ops behind the route mean; builds ops beside them.
+  void follow();
+  // Puts what was built in place of what other ops read, if products are among it; returns their number.
+  int64_t replace();
   // Returns how many experts a loop was unrolled for if these are not all, else 0.
   int64_t unrolledFor() const { return unrolled_; }
   int64_t experts() const { return experts_; }
@@ -89,6 +91,10 @@ private:
   Found maskedRows(graph::SelectOp op);
   Found sumOfBlocks(graph::AddOp op);
   Found productOfBlock(graph::MatmulOp op);
+  Found productOfRows(graph::MatmulOp op);
+  // Returns what rows of all experts are if `rows` has those of each, which differ in parameters: null if they
+  // differ otherwise.
+  mlir::Value joined(graph::Build &build, llvm::ArrayRef<mlir::Value> rows);
   Found vectorOfBlock(graph::Build &build, const Meaning &vector) const;
   // Returns the order in which constant ids take rows of tokens (or of choices); nullopt for others.
   std::optional<Meaning::Order> orderOf(mlir::Value ids, bool ofChoices) const;
@@ -125,6 +131,7 @@ private:
   int64_t tokens_ = 1, choices_ = 1, experts_ = 1;
   mlir::Value routes_; // [token..., choice]
   int64_t products_ = 0, unrolled_ = 0;
+  std::map<std::vector<void *>, mlir::Value> joined_; // products of each expert -> that of all
   llvm::MapVector<mlir::Value, Meaning> meanings_;
 };
 
@@ -132,6 +139,8 @@ private:
 bool areAlike(mlir::Value a, mlir::Value b);
 // Returns the product of sizes.
 int64_t sizeOf(llvm::ArrayRef<int64_t> sizes);
+// Returns the farthest value that has the same elements in the same order.
+mlir::Value sourceOf(mlir::Value value);
 // Returns the value before reshapes.
 mlir::Value beforeReshapes(mlir::Value value);
 

@@ -237,7 +237,7 @@ Mixture::Found Mixture::scattered(ScatterAddOp op) {
   if (updates->block) {
     Meaning sum = made(Meaning::PartSum, updates->value);
     sum.block = updates->block;
-    sum.parts = {updates->block->index};
+    sum.parts = {{updates->block->index, updates->value}};
     return sum;
   }
   OpBuilder builder(op);

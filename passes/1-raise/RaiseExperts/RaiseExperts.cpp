@@ -23,10 +23,8 @@ struct RaiseExperts : llmc::impl::RaiseExpertsBase<RaiseExperts> {
     getOperation().walk([&](RouteOp op) { routes.push_back(op); });
     for (RouteOp route : routes) {
       Mixture mixture(route);
-      int64_t products = mixture.follow();
-      numProducts += products;
-      if (products)
-        mixture.replace();
+      mixture.follow();
+      numProducts += mixture.replace();
       if (mixture.unrolledFor() && !std::exchange(unrolled, true))
         route.emitRemark("the loop over experts is unrolled for the ")
             << mixture.unrolledFor() << " of " << mixture.experts()

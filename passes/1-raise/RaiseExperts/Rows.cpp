@@ -33,7 +33,17 @@ Mixture::Found Mixture::moved(Operation *op) {
   bool rows = meaning->kind == Meaning::Rows;
   if (!rows && meaning->kind != Meaning::Tokens)
     return std::nullopt;
-  if (isa<ReshapeOp>(op))
+  bool sameOrder = isa<ReshapeOp>(op);
+  if (auto transpose = dyn_cast<TransposeOp>(op)) {
+    SmallVector<int64_t> large; // dims of 1 may stand anywhere
+    for (int64_t dim : transpose.getPermutation())
+      if (from[dim] != 1)
+        large.push_back(dim);
+    if (!llvm::is_sorted(large))
+      return std::nullopt;
+    sameOrder = true;
+  }
+  if (sameOrder)
     return leadingDims(to, rows ? this->rows() : tokens_) ? Found(*meaning) : Found();
   // The dims of tokens stand, a dim of 1 behind them becomes that of the choices.
   auto at = leadingDims(from, tokens_);
@@ -259,6 +269,8 @@ Mixture::Found Mixture::product(GroupedMatmulOp op) {
 
 Mixture::Found Mixture::product(MatmulOp op) {
   if (Found found = productOfBlock(op))
+    return found;
+  if (Found found = productOfRows(op))
     return found;
   Equation equation = equationOf(op);
   const Meaning *left = meaningOf(op.getLhs());

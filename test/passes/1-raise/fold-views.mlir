@@ -74,3 +74,19 @@ func.func @reshaped(%t: tensor<4x4xf32> {graph.state = @t}) -> tensor<2x2x4xf32>
   %0 = graph.reshape %t : (tensor<4x4xf32>) -> tensor<2x2x4xf32>
   return %0 : tensor<2x2x4xf32>
 }
+
+// -----
+
+// Parameters of experts, stacked and transposed, are one with a view for each.
+// CHECK: graph.state @{{.*}} : tensor<2x5x8xf32> parameter views [#graph.view<@a, 0, [1, 5]>, #graph.view<@b, 0, [1, 5]>]
+graph.source @a : tensor<8x5xf32> {init = #graph.init_kind<zeros>}
+graph.source @b : tensor<8x5xf32> {init = #graph.init_kind<zeros>}
+graph.state @s : tensor<8x1x5xf32> parameter views [#graph.view<@a, 0, [5, 5, 1]>]
+graph.state @t : tensor<8x1x5xf32> parameter views [#graph.view<@b, 0, [5, 5, 1]>]
+// CHECK-LABEL: @experts
+func.func @experts(%s: tensor<8x1x5xf32> {graph.state = @s}, %t: tensor<8x1x5xf32> {graph.state = @t}) -> tensor<2x5x8xf32> {
+  // CHECK-NEXT: return %{{.*}} : tensor<2x5x8xf32>
+  %0 = graph.concat %s, %t {dim = 1 : i64} : (tensor<8x1x5xf32>, tensor<8x1x5xf32>) -> tensor<8x2x5xf32>
+  %1 = graph.transpose %0 {permutation = array<i64: 1, 2, 0>} : (tensor<8x2x5xf32>) -> tensor<2x5x8xf32>
+  return %1 : tensor<2x5x8xf32>
+}

@@ -346,3 +346,55 @@ func.func @two_of_three(%scores: tensor<3x3xf32>, %x: tensor<3x8xf32>, %w: tenso
   %sum1 = graph.add %s0, %s1 : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x5xf32>
   return %sum1 : tensor<3x5xf32>
 }
+
+// Experts that have parameters of their own are stacked: FoldViews makes one parameter of them.
+// CHECK-LABEL: @own_matrices
+// CHECK-SAME: %[[S:[^:]*]]: tensor<3x2xf32>, %[[X:[^:]*]]: tensor<3x8xf32>
+// CHECK: %[[R:.*]] = graph.route %[[S]] : (tensor<3x2xf32>) -> tensor<3x2xi64>
+// CHECK: %[[W:.*]] = graph.concat {{.*}} {dim = 0 : i64} : (tensor<1x5x8xf32>, tensor<1x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK: %[[Y:.*]] = graph.grouped_matmul %[[X]], %[[W]], %[[R]] {transposed} : (tensor<3x8xf32>, tensor<2x5x8xf32>, tensor<3x2xi64>) -> tensor<3x2x5xf32>
+// CHECK-NEXT: %[[Z:.*]] = graph.tanh %[[Y]]
+// CHECK: %[[V:.*]] = graph.mul %[[Z]], {{.*}} : (tensor<3x2x5xf32>, tensor<3x2x1xf32>) -> tensor<3x2x5xf32>
+// CHECK-NEXT: %[[SUM:.*]] = graph.reduce %[[V]] {dims = array<i64: 1>
+// CHECK: return %[[SUM]]
+graph.source @w0.file : tensor<8x5xf32> {init = #graph.init_kind<zeros>}
+graph.source @w1.file : tensor<8x5xf32> {init = #graph.init_kind<zeros>}
+graph.state @w0 : tensor<8x5xf32> parameter views [#graph.view<@w0.file, 0, [5, 1]>]
+graph.state @w1 : tensor<8x5xf32> parameter views [#graph.view<@w1.file, 0, [5, 1]>]
+func.func @own_matrices(%scores: tensor<3x2xf32>, %x: tensor<3x8xf32>, %w0: tensor<8x5xf32> {graph.state = @w0}, %w1: tensor<8x5xf32> {graph.state = @w1}) -> tensor<3x5xf32> {
+  %ids = graph.route %scores : (tensor<3x2xf32>) -> tensor<3x2xi64>
+  %each = graph.reshape %ids : (tensor<3x2xi64>) -> tensor<3x2x1xi64>
+  %all = graph.constant dense<[0, 1]> : tensor<2xi64>
+  %own = graph.compare %each, %all {predicate = #graph.predicate<eq>} : (tensor<3x2x1xi64>, tensor<2xi64>) -> tensor<3x2x2xi1>
+  %hot = graph.cast %own : (tensor<3x2x2xi1>) -> tensor<3x2x2xi64>
+  %zero = graph.constant dense<0> : tensor<i64>
+  %none = graph.constant dense<0.0> : tensor<f32>
+  %token = graph.constant dense<[0, 1, 2, 0, 1, 2]> : tensor<6xi64>
+  %s0x = graph.reshape %scores : (tensor<3x2xf32>) -> tensor<3x1x2xf32>
+  %s1x = graph.broadcast %s0x : (tensor<3x1x2xf32>) -> tensor<3x2x2xf32>
+  %p = graph.take_along %s1x, %ids : (tensor<3x2x2xf32>, tensor<3x2xi64>) -> tensor<3x2xf32>
+  %p1 = graph.reshape %p : (tensor<3x2xf32>) -> tensor<6x1xf32>
+  %place = graph.constant dense<[0, 2, 4, 1, 3, 5]> : tensor<6xi64>
+  %weight = graph.gather %p1, %place : (tensor<6x1xf32>, tensor<6xi64>) -> tensor<6x1xf32>
+  %rows = graph.gather %x, %token : (tensor<3x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+  %h0 = graph.slice %hot {starts = array<i64: 0, 0, 0>, limits = array<i64: 3, 2, 1>, steps = array<i64: 1, 1, 1>} : (tensor<3x2x2xi64>) -> tensor<3x2x1xi64>
+  %t0 = graph.compare %h0, %zero {predicate = #graph.predicate<ne>} : (tensor<3x2x1xi64>, tensor<i64>) -> tensor<3x2x1xi1>
+  %r0 = graph.transpose %t0 {permutation = array<i64: 2, 1, 0>} : (tensor<3x2x1xi1>) -> tensor<1x2x3xi1>
+  %c0 = graph.reshape %r0 : (tensor<1x2x3xi1>) -> tensor<6x1xi1>
+  %y0 = graph.matmul "sd,de->se" %rows, %w0 : (tensor<6x8xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
+  %z0 = graph.tanh %y0 : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %v0 = graph.mul %z0, %weight : (tensor<6x5xf32>, tensor<6x1xf32>) -> tensor<6x5xf32>
+  %k0 = graph.select %c0, %v0, %none : (tensor<6x1xi1>, tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %s0 = graph.scatter_add %token, %k0 : (tensor<6xi64>, tensor<6x5xf32>) -> tensor<3x5xf32>
+  %h1 = graph.slice %hot {starts = array<i64: 0, 0, 1>, limits = array<i64: 3, 2, 2>, steps = array<i64: 1, 1, 1>} : (tensor<3x2x2xi64>) -> tensor<3x2x1xi64>
+  %t1 = graph.compare %h1, %zero {predicate = #graph.predicate<ne>} : (tensor<3x2x1xi64>, tensor<i64>) -> tensor<3x2x1xi1>
+  %r1 = graph.transpose %t1 {permutation = array<i64: 2, 1, 0>} : (tensor<3x2x1xi1>) -> tensor<1x2x3xi1>
+  %c1 = graph.reshape %r1 : (tensor<1x2x3xi1>) -> tensor<6x1xi1>
+  %y1 = graph.matmul "sd,de->se" %rows, %w1 : (tensor<6x8xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
+  %z1 = graph.tanh %y1 : (tensor<6x5xf32>) -> tensor<6x5xf32>
+  %v1 = graph.mul %z1, %weight : (tensor<6x5xf32>, tensor<6x1xf32>) -> tensor<6x5xf32>
+  %k1 = graph.select %c1, %v1, %none : (tensor<6x1xi1>, tensor<6x5xf32>, tensor<f32>) -> tensor<6x5xf32>
+  %s1 = graph.scatter_add %token, %k1 : (tensor<6xi64>, tensor<6x5xf32>) -> tensor<3x5xf32>
+  %sum = graph.add %s0, %s1 : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x5xf32>
+  return %sum : tensor<3x5xf32>
+}
