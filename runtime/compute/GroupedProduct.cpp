@@ -13,7 +13,9 @@ using planfile::DType;
 namespace {
 
 constexpr int64_t kChunkRows = 256;    // of a product by rows that one thread multiplies at once
-constexpr int64_t kBlockColumns = 256; // of a sum that one thread computes at once
+// Bounds the columns of a sum that one thread computes at once: each block packs all of A again, and few groups
+// need several blocks to keep threads busy.
+constexpr int64_t kBlockColumns = 1024, kBlockColumnsOfFew = 256, kFewGroups = 4;
 constexpr int64_t kKernelRows = 64;    // of a sum that the kernel computes at once
 constexpr double kLeastFlops = 1e6;    // fewer end before a helper is awake
 
@@ -117,10 +119,11 @@ bool GroupedProduct::prepare(MatmulLibrary &library) {
   shape.b[1] = what_.n, shape.b[2] = 1;
   if (sumsWide())
     shape.cType = DType::F32;
-  for (int64_t first = 0; first < what_.n; first += kBlockColumns) {
+  const int64_t columns = what_.batch < kFewGroups ? kBlockColumnsOfFew : kBlockColumns;
+  for (int64_t first = 0; first < what_.n; first += columns) {
     Block &block = blocks_.emplace_back();
     block.first = first;
-    block.count = shape.n = std::min(kBlockColumns, what_.n - first);
+    block.count = shape.n = std::min(columns, what_.n - first);
     shape.c[1] = sumsWide() ? block.count : what_.c_strides[1], shape.c[2] = 1;
     for (bool adds : {false, true}) {
       shape.accumulate = adds;
