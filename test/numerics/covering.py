@@ -3,13 +3,11 @@
 Each row is proved by `llmc verify`, or refused with the reason and what would do; at most 15 % may
 be refused, and none may crash. 25 rows; --full: 100, in which all pairs stand that may stand together.
 """
-import itertools
-import json
 import os
-import random
 
+from covering_rows import covering_array, prove, run_rows
 from deeper import depth_name, read_config, write_config
-from harness import LLMC, Failure, Suite, call, inspect, require
+from harness import LLMC, Suite, call, inspect
 
 SEED = 16
 ROWS, FULL_ROWS = 25, 100
@@ -44,37 +42,6 @@ def allowed(row):
     interleaves = row["schedule"] == "interleaved"
     return (row["dp"] * row["pp"] * row["tp"] * row["cp"] <= RANKS and interleaves == (row["virtual-stages"] > 1) and
             (row["pp"] > 1 or row["schedule"] not in ("interleaved", "zero-bubble")))
-
-
-def pairs(row):
-    return {((a, row[a]), (b, row[b])) for a, b in itertools.combinations(CHOICES, 2)}
-
-
-def covering_array(count, seed):
-    """Rows that each take the most pairs that no row before them has, of 600 drawn ones."""
-    draw = random.Random(seed)
-
-    def drawn():
-        while True:
-            row = {name: draw.choice(values) for name, values in CHOICES.items()}
-            if allowed(row):
-                return row
-
-    bound = [dict(zip(BOUND, values)) for values in itertools.product(*(CHOICES[name] for name in BOUND))]
-    bound = [row for row in bound if allowed(row)]
-    wanted = {((a, x), (b, y)) for a, b in itertools.combinations(CHOICES, 2)
-              for x in CHOICES[a] for y in CHOICES[b]
-              if any(row.get(a, x) == x and row.get(b, y) == y for row in bound)}
-    total, rows = len(wanted), []
-    while len(rows) < count:
-        best, most = None, -1
-        for _ in range(600):
-            row = drawn()
-            if len(pairs(row) & wanted) > most:
-                best, most = row, len(pairs(row) & wanted)
-        wanted -= pairs(best)
-        rows.append(best)
-    return rows, total - len(wanted), total
 
 
 def layers_of(row):
@@ -112,39 +79,14 @@ def limit_for(folder, given):
 refusals = []
 
 
-def prove(folder, row):
+def prove_row(folder, row):
     choices = {**row, "stages": stages_of(row)}
     flags = [f for name in CHOICES if name not in ("model", "dp", "pp", "tp") for f in (f"--{name}", choices[name])]
     given = [model_of(folder, row), "--mesh", f"{row['dp']}x{row['pp']}x{row['tp']}", "--seq", 16, *flags]
     if row["recompute"] == "auto":
         given += ["--memory-limit", limit_for(folder, given)]
-    done = call([LLMC, "verify", *given, "--twin", "off", "--json"], check=False)
-    if done.returncode == 1 and "llmc: error: " in done.stderr:
-        reason = done.stderr[done.stderr.index("llmc: error: "):].strip()
-        require(any(word in reason for word in ("valid", "use ", "choose", "nearest", "leave")), f"names no way out: {reason}")
-        refusals.append(row)
-        return "refused: " + reason.splitlines()[0]
-    if done.returncode not in (0, 3):
-        raise Failure(f"exit {done.returncode}: {done.stderr[-2000:]}")
-    report = json.loads(done.stdout)
-    failed = [c for c in report["checks"] if not c["passed"]]
-    require(not failed and done.returncode == 0,
-            "\n".join(f"{c['name']} {c['value']:.3e} > {c['limit']:.1e} {c['subject']}" for c in failed))
-    return f"{report['ranks']} ranks, {len(report['checks'])} checks"
+    return prove(given, row, refusals)
 
 
 suite = Suite("covering")
-array, covered, every = covering_array(FULL_ROWS if suite.full else ROWS, SEED)
-for at, chosen in enumerate(array):
-    suite.run(f"{at}: " + " ".join(f"{k} {v}" for k, v in chosen.items()), prove, chosen)
-
-
-def few_refused(folder):
-    require(len(refusals) <= 0.15 * len(array), f"{len(refusals)} of {len(array)} refused")
-    require(covered == every or not suite.full, f"{every - covered} pairs of choices stand in no row")
-    return f"{len(refusals)} of {len(array)}; {covered} of {every} pairs of choices stand in a row"
-
-
-if not suite.only:
-    suite.run("few are refused", few_refused)
-suite.finish()
+run_rows(suite, prove_row, *covering_array(CHOICES, BOUND, allowed, FULL_ROWS if suite.full else ROWS, SEED), refusals)

@@ -2,4 +2,5 @@
 from suites import run
 
 run(["sequence", "memory", "context", "ring", "long", "masks", "dropout", "covering", "zero", "pipelines",
-     "pipelines_counts", "experts", "balance", "large", "shared", "many_ranks"])
+     "pipelines_counts", "experts", "balance",
+     "covering_experts", "large", "shared", "many_ranks"])
