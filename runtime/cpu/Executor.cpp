@@ -5,6 +5,7 @@
 #include "runtime/cpu/Profiler.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 using namespace llmc;
@@ -76,6 +77,13 @@ void Executor::startThreads(const ExecutorOptions &options) {
       [pin](unsigned worker) { pin(worker, 0); });
 }
 
+template <class Body> void Executor::forGrouped(Body body) const {
+  for (const auto &stage : ranks_->stages())
+    for (uint32_t i = 0; i < stage->matmuls.size(); ++i)
+      if (GroupedProduct *product = runner_->grouped(stage->stage, i))
+        body(*product);
+}
+
 Status Executor::runStep(const std::vector<const std::byte *> &inputs, const CommitCheck &approve) {
   if (!engine_->failure().empty())
     return error(engine_->failure());
@@ -84,6 +92,7 @@ Status Executor::runStep(const std::vector<const std::byte *> &inputs, const Com
   tookBack_ = false;
   if (approve_)
     flopsAtStart_ = groupedFlops();
+  forGrouped([](GroupedProduct &product) { product.clearLoads(); });
   engine_->beginStep(inputs, /*mayCommit=*/committing_);
   Status status;
   if (adversary_) {
@@ -201,11 +210,19 @@ const std::string &Executor::libraryNote() const { return runner_->libraryNote()
 
 uint64_t Executor::groupedFlops() const {
   uint64_t sum = 0;
-  for (const auto &stage : ranks_->stages())
-    for (uint32_t i = 0; i < stage->matmuls.size(); ++i)
-      if (const GroupedProduct *product = runner_->grouped(stage->stage, i))
-        sum += product->flops();
+  forGrouped([&](GroupedProduct &product) { sum += product.flops(); });
   return sum - flopsTakenBack_;
+}
+
+double Executor::largestLoad() const {
+  double largest = 0;
+  forGrouped([&](GroupedProduct &product) {
+    const std::vector<uint64_t> &loads = product.loads();
+    double sum = std::accumulate(loads.begin(), loads.end(), 0.0);
+    if (sum > 0)
+      largest = std::max(largest, double(*std::max_element(loads.begin(), loads.end())) * double(loads.size()) / sum);
+  });
+  return largest;
 }
 
 uint64_t Executor::exchangedBytes() const { return ranks_->exchangedBytes(); }

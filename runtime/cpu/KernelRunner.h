@@ -42,7 +42,7 @@ public:
     return product ? product->byLibrary() : !parts_[stage][index].empty();
   }
   // Returns product `index` of a stage if it is one of routed rows, else null.
-  const GroupedProduct *grouped(uint32_t stage, uint32_t index) const { return grouped_[stage][index].get(); }
+  GroupedProduct *grouped(uint32_t stage, uint32_t index) const { return grouped_[stage][index].get(); }
   // Returns what multiplies matrices, for the start-up lines.
   const std::string &libraryNote() const { return libraryNote_; }
 

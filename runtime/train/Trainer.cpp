@@ -42,6 +42,7 @@ struct StepResult {
   double lr = 0, time = 0;
   double scale = 0;     // of the loss
   bool skipped = false; // a gradient was not finite, and nothing changed
+  double load = 0;      // Executor::largestLoad()
   double lost = 0;      // rows that found no room at first: the step was taken back, and run again
   std::optional<double> evalLoss; // none: not evaluated after the step
 };
@@ -280,6 +281,7 @@ Status Run::step(uint64_t index, StepResult &result) {
     if (Status s = runAgain(result, check); !s)
       return error("step ", index + 1, ": ", s.message());
   result.tokens = readOutput(*counted, "tokens").value_or(NAN);
+  result.load = counted->largestLoad();
   result.skipped = readOutput(*counted, "skipped").value_or(0) != 0;
   result.time = seconds(Clock::now() - start);
   return ok();
@@ -357,6 +359,8 @@ void Run::log(uint64_t step, const StepResult &r, double tokens) {
     line["skipped"] = r.skipped ? 1 : 0;
   if (step > 0 && mayOverflow)
     line["moe_overflow"] = r.lost > 0 ? 1 : 0;
+  if (step > 0 && r.load > 0)
+    line["moe_load_max"] = r.load;
   if (r.evalLoss)
     line["eval_loss"] = *r.evalLoss;
   Status written = metrics->append(line.dump());

@@ -204,6 +204,20 @@ def sometimes_retried(folder):
     return f"{sum(taken)} of {len(taken)} steps ran again"
 
 
+def loads(folder):
+    """Metrics tell the largest load by the average: of all tokens to two of 8 experts it is 4, on every mesh."""
+    model, data, weights = write_config(folder, MIXTRAL), write_tokens(folder), one_expert(folder, "dp=1", [1, 6])
+    for mesh in ["dp=1", "dp=2,tp=2,ep=4", "dp=2,pp=2,tp=2,ep=2,etp=2"]:
+        program, found = os.path.join(folder, "program"), []
+        compile_model(model, program, "--mesh", mesh, "--seq", SEQ)
+        for name, flags in [("chosen", ["--weights", weights]), ("own", [])]:
+            metrics = os.path.join(folder, mesh.replace(",", "-") + name)
+            call([program, "--data", data, "--steps", 1, "--metrics", metrics, *flags])
+            with open(metrics) as lines:
+                found.append(json.loads(lines.readline())["moe_load_max"])
+        require(found[0] == 4 and 1 <= found[1] < 4, f"{mesh}: largest loads are {found}")
+
+
 def overflow(folder):
     """Without a plan for retries the run ends before the weights change, and names the budget that has room for all."""
     weights = one_expert(folder, "dp=1", [6])
@@ -277,6 +291,7 @@ def main():
             (MIXTRAL, 3, "dp=4,ep=4"), (MIXTRAL, 2, "2x2x2", "--ep", 4, "--zero", 3), (MIXTRAL, 2, "dp=2,cp=2,tp=2,ep=8", "--recompute", "full"),
             (MIXTRAL, 2, "2x2x1", "--ep", 2, "--virtual-stages", 2), (DEEPSEEK, 3, "4x1x1", "--ep", 4, "--precision", "bf16", "--zero", 1)]:
         suite.run(f"retries on {mesh} {' '.join(map(str, flags))}", retried, content, steps, mesh, *flags)
+    suite.run("loads of experts", loads)
     suite.run("some steps run again", sometimes_retried)
     for phase in ["raise", "train", "shard", "partition", "schedule"]:
         suite.run(f"a dump after {phase}", resumed, phase)
