@@ -267,7 +267,7 @@ def main():
     for mesh, *flags in [("dp=2,ep=2", "--no-fusion"), ("dp=2,tp=2,ep=2,etp=2", "--no-fusion"), ("dp=2,ep=2", "--twin", "on"),
                          ("2x1x2", "--ep", 2, "--dropout", 0.1), ("2x1x2", "--ep", 2, "--recompute", "full"),
                          ("2x2x1", "--ep", 2, "--virtual-stages", 2, "--recompute", "selective"),
-                         ("4x1x1", "--ep", 4, "--moe-capacity", 1.25), ("1x2x1", "--schedule", "zero-bubble")]:
+                         ("4x1x1", "--ep", 4, "--moe-capacity", 1.25), ("4x1x1", "--ep", 4, "--moe-budget", 1), ("1x2x1", "--schedule", "zero-bubble")]:
         suite.run(f"mixtral on {mesh} {' '.join(map(str, flags))}", proved, MIXTRAL, mesh, *flags)
     for mesh, *flags in [("2x1x2", "--ep", 2), ("dp=2,ep=2", "--zero", 2), ("2x2x1", "--ep", 2)]:
         suite.run(f"qwen2_moe on {mesh} {' '.join(map(str, flags))}", proved, QWEN2, mesh, *flags)

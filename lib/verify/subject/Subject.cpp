@@ -51,7 +51,7 @@ FailureOr<Subject> compileSubject(MLIRContext &context, const CompileOptions &op
   Subject subject;
   subject.options = options;
   // A step without room for all rows is run again by a plan that has it, and that one is proved.
-  subject.options.roomForAll |= options.moeBudget == 0;
+  subject.options.roomForAll = true;
   if (modelReplacement) {
     if (failed(compileFrom(modelReplacement.module, modelReplacement.border, upTo, subject)))
       return failure();
@@ -75,6 +75,7 @@ CompileOptions oneRank(const CompileOptions &options) {
   one.schedule.reset(); // a pipeline of one stage divides nothing
   one.virtualStages.reset();
   one.stages.clear();
+  one.moeBudget = 0; // no row leaves it
   // A limit is for the ranks of a mesh: one rank keeps all.
   one.memoryLimit = 0;
   if (one.recompute == Recompute::Auto)
