@@ -5,7 +5,7 @@ import resource
 import subprocess
 import time
 
-from harness import LLMC, Failure, Suite, require
+from harness import DATA, LLMC, Failure, Suite, require
 
 CONFIG = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer": 18, "n_embd": 2048,
           "n_head": 16, "n_positions": 1024, "vocab_size": 50257, "activation_function": "gelu_new",
@@ -38,7 +38,23 @@ def check(folder, config, mesh, most, *flags):
     return f"{seconds:.1f} s, {memory / 1e6:.0f} MB, program {size / 1e6:.1f} MB"
 
 
+def published(folder, name, mesh, most, *flags):
+    """A published mixture from its config.json, with a plan for retries: seconds of processors, on any number of them."""
+    program = os.path.join(folder, "program")
+    process = subprocess.Popen([LLMC, "compile", os.path.join(DATA, name), "--mesh", mesh, "-o", program, *map(str, flags)],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    text = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    require(status == 0, text)
+    seconds, memory = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+    require(seconds <= 2 * most, f"compiled in {seconds:.1f} s of processors")
+    require(memory <= 2e9, f"compiled in {memory / 1e6:.0f} MB")
+    return f"{seconds:.1f} s of processors, {memory / 1e6:.0f} MB"
+
+
 suite = Suite("large")
+suite.run("DeepSeek-V3, 671 B parameters, 2,048 ranks", published, "deepseek-v3", "dp=32,pp=16,tp=4,ep=64", 20, "--precision", "bf16", "--zero", 1)
+suite.run("GPT-OSS, 117 B parameters, 64 ranks", published, "gpt-oss-120b", "dp=8,pp=4,tp=2,ep=16", 10, "--precision", "bf16")
 for mesh in ["1", "8", "8x9x1", "1x1x8", "8x9x8"]:
     suite.run(f"1.01 B parameters, mesh {mesh}", check, CONFIG, mesh, 10)
 for flags in [("--virtual-stages", 2), ("--schedule", "zero-bubble")]:

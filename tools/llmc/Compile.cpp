@@ -24,6 +24,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <iostream>
 
 namespace llmc {
@@ -221,25 +222,33 @@ LogicalResult runAll(Work &work, Phase to, support::Progress &progress) {
   return success();
 }
 
-// Compiles the plan that runs a step again whose rows found no room, and appends its sections; `bytes` owns what
-// they refer to. Returns an exit code.
-int addRetry(Work &work, support::Progress &progress, const planfile::ProgramT &first, std::vector<KernelObject> &kernels,
-             std::string &bytes, std::vector<planfile::Section> &sections) {
-  support::Progress::Phase step(progress, "plan for retries");
+// Holds the plan that runs a step again whose rows found no room.
+struct RetryPlan {
   planfile::ProgramT program;
+  std::vector<KernelObject> kernels;
+  std::string bytes; // of the plan, to which a section refers
+};
+
+LogicalResult compileRetry(Work &work, support::Progress &progress, const planfile::ProgramT &first, RetryPlan &retry) {
+  support::Progress::Phase step(progress, "plan for retries");
   if (failed(runPhases(*work.retry, optionsForRetry(work.options), Phase::Raise, Phase::Emit)) ||
-      failed(emitProgram(*work.retry, program, kernels)))
-    return 1;
-  program.compiler = first.compiler;
-  planfile::reserveScratch(program, {});
-  std::vector<planfile::Finding> findings = planfile::checkAll(program);
-  support::Status status = planfile::checkRetry(first, program);
+      failed(emitProgram(*work.retry, retry.program, retry.kernels)))
+    return failure();
+  retry.program.compiler = first.compiler;
+  planfile::reserveScratch(retry.program, {});
+  return success();
+}
+
+// Checks the plan for retries and appends its sections; returns an exit code.
+int addRetry(const planfile::ProgramT &first, RetryPlan &retry, std::vector<planfile::Section> &sections) {
+  std::vector<planfile::Finding> findings = planfile::checkAll(retry.program);
+  support::Status status = planfile::checkRetry(first, retry.program);
   if (!findings.empty() || !status)
     return fail("the plan for retries is not valid, which is a bug of llmc:\n" +
                 (status ? planfile::formatFindings(findings) : status.message()));
-  bytes = planfile::writeProgram(program);
-  sections.push_back({std::string(planfile::kRetryPlanSection), bytes});
-  for (const KernelObject &object : kernels)
+  retry.bytes = planfile::writeProgram(retry.program);
+  sections.push_back({std::string(planfile::kRetryPlanSection), retry.bytes});
+  for (const KernelObject &object : retry.kernels)
     sections.push_back({std::string(planfile::kRetryKernelsPrefix) + object.target, object.bytes});
   return 0;
 }
@@ -257,9 +266,14 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
         failed(emitCudaKernels(*work.module, program, work.options.cudaKernels, images)))
       return 1;
   }
-  support::Progress::Phase step(progress, "checks");
   planfile::reserveScratch(program, images);
-  auto findings = planfile::checkAll(program);
+  // Checks the plan while that for retries is compiled.
+  auto checking = std::async(std::launch::async, [&] { return planfile::checkAll(program); });
+  RetryPlan retry;
+  if (work.retry && failed(compileRetry(work, progress, program, retry)))
+    return 1;
+  support::Progress::Phase step(progress, "checks");
+  auto findings = checking.get();
   if (!findings.empty())
     return fail(work.from == Phase::Import
                     ? "the plan is not valid, which is a bug of llmc:\n" + planfile::formatFindings(findings)
@@ -277,14 +291,12 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
     bytes = planfile::writeDeviceImage(image);
     sections.push_back({std::string(planfile::kCudaPrefix) + image.chip, bytes});
   }
-  std::vector<KernelObject> retryKernels;
-  std::string retryPlan;
   if (!work.retry && program.moe_budget < program.moe_budget_most && program.mode == planfile::Mode::Train)
     mlir::emitRemark(mlir::UnknownLoc::get(work.module->getContext()))
         << "has no plan for retries, which IR after phase raise cannot give: a step whose rows find no room at the "
            "ranks of their experts ends the run";
   if (work.retry)
-    if (int code = addRetry(work, progress, program, retryKernels, retryPlan, sections))
+    if (int code = addRetry(program, retry, sections))
       return code;
   if (auto status = planfile::writePayload(runtimePath(), sections, work.options.output); !status)
     return fail(status.message());
