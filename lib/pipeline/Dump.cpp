@@ -366,6 +366,10 @@ std::vector<std::string> conflictingFlags(const std::vector<std::string> &given,
   auto factorOf = [](double factor) { return factor > 0 ? support::realText(factor) : std::string("none"); };
   compare("--moe-budget", factorOf(asked.moeBudget), factorOf(written.moeBudget));
   compare("--moe-capacity", factorOf(asked.moeCapacity), factorOf(written.moeCapacity));
+  auto orNone = [](std::optional<double> factor) { return factor ? support::realText(*factor) : std::string("none"); };
+  compare("--moe-balance", nameOf(asked.moeBalance.value_or(Balance::None)), nameOf(*written.moeBalance));
+  compare("--moe-aux-loss", orNone(asked.moeAuxLoss), orNone(written.moeAuxLoss));
+  compare("--moe-bias-rate", orNone(asked.moeBiasRate), orNone(written.moeBiasRate));
   compare("--memory-limit", support::text(asked.memoryLimit), support::text(written.memoryLimit));
   compare("--no-fusion", onOff(asked.fuse, "fusion", "none"), onOff(written.fuse, "fusion", "none"));
   compare("--gather-ahead", std::to_string(asked.gatherAhead),

@@ -250,6 +250,16 @@ def low_types(folder, content, mesh, *flags):
     return f"{len(checks)} checks"
 
 
+def contradicted(folder):
+    """Choices that IR was not written with are refused, each by name."""
+    dump = os.path.join(folder, "dump.mlir")
+    compile_model(write_config(folder, MIXTRAL), dump, "--mesh", "dp=2,ep=2", "--seq", SEQ, "--compile-to", "train")
+    done = call([LLMC, "compile", dump, "-o", os.path.join(folder, "out"), "--moe-balance", "aux", "--moe-aux-loss", 0.1, "--moe-capacity", 1], check=False)
+    require(done.returncode == 1, f"exit {done.returncode}: {done.stderr}")
+    for words in ["--moe-balance: asks for aux", "--moe-aux-loss: asks for 0.1", "--moe-capacity: asks for 1"]:
+        require(words in done.stderr, f"'{words}' is not in: {done.stderr}")
+
+
 def main():
     suite = Suite("balance")
     aux = ["--moe-balance", "aux", "--moe-aux-loss", ALPHA]
@@ -280,6 +290,7 @@ def main():
     for phase in ["raise", "train", "partition"]:
         suite.run(f"a dump after {phase} with aux", resumed, phase, MIXTRAL, *aux)
         suite.run(f"a dump after {phase} with bias", resumed, phase, DEEPSEEK, *bias)
+    suite.run("IR written without a balance", contradicted)
     suite.run("balance without experts", refused, LLAMA, ["--moe-balance aux", "has none"], "2", "--moe-balance", "aux")
     suite.run("bias without a correction bias", refused, MIXTRAL, ["--moe-balance bias", "e_score_correction_bias", "--moe-balance aux"], "2", *bias)
     suite.run("a factor without aux", refused, MIXTRAL, ["--moe-aux-loss", "--moe-balance aux"], "2", "--moe-aux-loss", 0.1)
