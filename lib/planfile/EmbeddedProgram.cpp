@@ -17,13 +17,12 @@ support::Result<EmbeddedProgram> planfile::openEmbeddedProgram(const std::string
   if (!program)
     return error("'", path, "': ", program.message());
   EmbeddedProgram carried{std::make_unique<Payload>(std::move(*payload)), std::move(*program), nullptr};
-  if (carried.payload->has(kRetryPlanSection)) {
-    auto retry = readProgram(*carried.payload->section(kRetryPlanSection));
-    if (!retry)
-      return error("'", path, "': the plan for retries: ", retry.message());
-    if (support::Status s = checkRetry(*carried.program, **retry); !s)
+  auto retry = readRetry(*carried.payload);
+  if (!retry)
+    return error("'", path, "': ", retry.message());
+  carried.retry = std::move(*retry);
+  if (carried.retry)
+    if (support::Status s = checkRetry(*carried.program, *carried.retry); !s)
       return error("'", path, "': ", s.message());
-    carried.retry = std::move(*retry);
-  }
   return carried;
 }

@@ -60,3 +60,12 @@ Status planfile::checkRetry(const ProgramT &first, const ProgramT &retry) {
   }
   return support::ok();
 }
+
+support::Result<std::unique_ptr<ProgramT>> planfile::readRetry(const Payload &payload) {
+  if (!payload.has(kRetryPlanSection))
+    return std::unique_ptr<ProgramT>();
+  auto retry = readProgram(*payload.section(kRetryPlanSection));
+  if (!retry)
+    return error("the plan for retries: ", retry.message());
+  return retry;
+}

@@ -3,9 +3,11 @@
 #ifndef LLMC_LIB_PLANFILE_RETRY_H
 #define LLMC_LIB_PLANFILE_RETRY_H
 
+#include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
 #include "lib/support/Error.h"
 
+#include <memory>
 #include <string_view>
 
 namespace llmc::planfile {
@@ -17,6 +19,9 @@ inline constexpr std::string_view kRetryKernelsPrefix = "retry-kernels-";
 // Checks that `retry` may run over the arenas of `first`: the same mesh, inputs and rows, and every state that
 // outlives a step of the same layout at the same place. The error names what differs.
 support::Status checkRetry(const ProgramT &first, const ProgramT &retry);
+
+// Reads the second plan of an executable; null if it has none. Fails as readProgram() does.
+support::Result<std::unique_ptr<ProgramT>> readRetry(const Payload &payload);
 
 } // namespace llmc::planfile
 

@@ -35,14 +35,10 @@ int inspectProgram(const planfile::Payload &payload, const CommandLine &line) {
     llvm::errs() << "llmc: error: " << line.options.model << ": " << program.message() << "\n";
     return 1;
   }
-  std::unique_ptr<planfile::ProgramT> retry;
-  if (payload.has(planfile::kRetryPlanSection)) {
-    auto read = planfile::readProgram(*payload.section(planfile::kRetryPlanSection));
-    if (!read) {
-      llvm::errs() << "llmc: error: " << line.options.model << ": the plan for retries: " << read.message() << "\n";
-      return 1;
-    }
-    retry = std::move(*read);
+  auto retry = planfile::readRetry(payload);
+  if (!retry) {
+    llvm::errs() << "llmc: error: " << line.options.model << ": " << retry.message() << "\n";
+    return 1;
   }
   auto images = planfile::readDeviceImages(payload, **program);
   if (!images) {
@@ -50,11 +46,11 @@ int inspectProgram(const planfile::Payload &payload, const CommandLine &line) {
     return 1;
   }
   if (line.json) {
-    nlohmann::json json = report::inspectJson(**program, payload.fileSize(), retry.get());
+    nlohmann::json json = report::inspectJson(**program, payload.fileSize(), retry->get());
     json["cuda"] = report::deviceJson(**program, *images);
     llvm::outs() << support::jsonText(json, 2) << "\n";
   } else {
-    llvm::outs() << report::inspectText(**program, payload.fileSize(), retry.get())
+    llvm::outs() << report::inspectText(**program, payload.fileSize(), retry->get())
                  << report::deviceText(**program, *images);
   }
   return 0;
