@@ -5,7 +5,6 @@
 using namespace mlir;
 using namespace llmc::graph;
 
-
 static LogicalResult verifyLost(Operation *op, Value lost, Value routes) {
   return verifyShape(op, "C3", "lost", lost, shapeOf(routes).drop_back());
 }

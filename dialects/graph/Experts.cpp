@@ -5,7 +5,6 @@
 using namespace mlir;
 using namespace llmc::graph;
 
-
 LogicalResult llmc::graph::verifyRows(Operation *op, StringRef rule, StringRef name, Value rows, Value routes,
                                       bool mayShare) {
   ArrayRef<int64_t> shape = shapeOf(rows), tokens = shapeOf(routes);

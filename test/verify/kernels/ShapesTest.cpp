@@ -101,13 +101,13 @@ uint32_t choose(verify::Subject &subject, const char *name) {
 }
 
 // Checks all kernels; with few `mostBytes` slices of their operands.
-verify::Report check(const verify::Subject &subject, uint64_t mostBytes = uint64_t(1) << 30) {
+verify::Report check(const verify::Subject &subject, uint64_t mostBytes = verify::kMostOperandBytes) {
   verify::Report report;
   verify::checkShapes(subject, 1, report, nullptr, mostBytes);
   return report;
 }
 
-void expectNamed(verify::Subject &subject, const MachineFault &fault, uint64_t mostBytes = uint64_t(1) << 30) {
+void expectNamed(verify::Subject &subject, const MachineFault &fault, uint64_t mostBytes = verify::kMostOperandBytes) {
   runtime::Kernels sound = *subject.kernels;
   uint32_t index = choose(subject, fault.op);
   std::vector<KernelFunction> functions;
