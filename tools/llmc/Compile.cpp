@@ -3,6 +3,7 @@
 #include "tools/llmc/Diagnostics.h"
 #include "tools/llmc/Files.h"
 #include "tools/llmc/Flags.h"
+#include "tools/llmc/RetryPlan.h"
 
 #include "lib/pipeline/Dump.h"
 #include "lib/pipeline/Pipeline.h"
@@ -24,8 +25,8 @@
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
 #include <filesystem>
-#include <future>
 #include <iostream>
+#include <memory>
 
 namespace llmc {
 using namespace mlir;
@@ -154,7 +155,7 @@ struct Work {
   CompileOptions options;
   Phase from = Phase::Import;
   OwningOpRef<ModuleOp> module; // null: failed, after diagnostics
-  OwningOpRef<ModuleOp> retry;  // the raised model, for the plan that has room for all rows of experts; or null
+  std::unique_ptr<RetryCompilation> retry; // of the plan that has room for all rows of experts; or null
 };
 
 // Reads IR, which records its phase and the options with which it was written.
@@ -208,7 +209,7 @@ LogicalResult runAll(Work &work, Phase to, support::Progress &progress) {
   for (Phase phase = work.from; phase != to;) {
     Phase next = static_cast<Phase>(static_cast<int>(phase) + 1);
     if (next == Phase::Train && to == Phase::Emit && mayLackRoom(*work.module, work.options))
-      work.retry = work.module->clone();
+      work.retry = std::make_unique<RetryCompilation>(*work.module, work.options, progress);
     support::Progress::Phase step(progress, std::string(toString(next)));
     if (failed(runPhases(*work.module, work.options, phase, next))) {
       step.end();
@@ -222,32 +223,16 @@ LogicalResult runAll(Work &work, Phase to, support::Progress &progress) {
   return success();
 }
 
-// Holds the plan that runs a step again whose rows found no room.
-struct RetryPlan {
-  planfile::ProgramT program;
-  std::vector<KernelObject> kernels;
-  std::string bytes; // of the plan, to which a section refers
-};
-
-LogicalResult compileRetry(Work &work, support::Progress &progress, const planfile::ProgramT &first, RetryPlan &retry) {
-  support::Progress::Phase step(progress, "plan for retries");
-  if (failed(runPhases(*work.retry, optionsForRetry(work.options), Phase::Raise, Phase::Emit)) ||
-      failed(emitProgram(*work.retry, retry.program, retry.kernels)))
-    return failure();
-  retry.program.compiler = first.compiler;
-  planfile::reserveScratch(retry.program, {});
-  return success();
-}
-
-// Checks the plan for retries and appends its sections; returns an exit code.
-int addRetry(const planfile::ProgramT &first, RetryPlan &retry, std::vector<planfile::Section> &sections) {
-  std::vector<planfile::Finding> findings = planfile::checkAll(retry.program);
+// Appends the sections of the plan for retries, whose plan is written to `bytes`; returns an exit code.
+int addRetry(const planfile::ProgramT &first, RetryPlan &retry, std::string &bytes,
+             std::vector<planfile::Section> &sections) {
   support::Status status = planfile::checkRetry(first, retry.program);
-  if (!findings.empty() || !status)
+  if (!retry.findings.empty() || !status)
     return fail("the plan for retries is not valid, which is a bug of llmc:\n" +
-                (status ? planfile::formatFindings(findings) : status.message()));
-  retry.bytes = planfile::writeProgram(retry.program);
-  sections.push_back({std::string(planfile::kRetryPlanSection), retry.bytes});
+                (status ? planfile::formatFindings(retry.findings) : status.message()));
+  retry.program.compiler = first.compiler;
+  bytes = planfile::writeProgram(retry.program);
+  sections.push_back({std::string(planfile::kRetryPlanSection), bytes});
   for (const KernelObject &object : retry.kernels)
     sections.push_back({std::string(planfile::kRetryKernelsPrefix) + object.target, object.bytes});
   return 0;
@@ -267,13 +252,8 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
       return 1;
   }
   planfile::reserveScratch(program, images);
-  // Checks the plan while that for retries is compiled.
-  auto checking = std::async(std::launch::async, [&] { return planfile::checkAll(program); });
-  RetryPlan retry;
-  if (work.retry && failed(compileRetry(work, progress, program, retry)))
-    return 1;
-  support::Progress::Phase step(progress, "checks");
-  auto findings = checking.get();
+  std::optional<support::Progress::Phase> step(std::in_place, progress, "checks");
+  auto findings = planfile::checkAll(program);
   if (!findings.empty())
     return fail(work.from == Phase::Import
                     ? "the plan is not valid, which is a bug of llmc:\n" + planfile::formatFindings(findings)
@@ -295,9 +275,15 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
     mlir::emitRemark(mlir::UnknownLoc::get(work.module->getContext()))
         << "has no plan for retries, which IR after phase raise cannot give: a step whose rows find no room at the "
            "ranks of their experts ends the run";
-  if (work.retry)
-    if (int code = addRetry(program, retry, sections))
+  std::string retryBytes; // a section refers to these bytes
+  step.reset();
+  if (work.retry) {
+    RetryPlan *retry = work.retry->wait(*work.module->getContext());
+    if (!retry)
+      return 1;
+    if (int code = addRetry(program, *retry, retryBytes, sections))
       return code;
+  }
   if (auto status = planfile::writePayload(runtimePath(), sections, work.options.output); !status)
     return fail(status.message());
   return 0;
