@@ -44,6 +44,8 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   OverlapShardsOptions overlap;
   overlap.ahead = options.gatherAhead;
   pm.addPass(createOverlapShards(overlap));
+  // Gathers of weights have their places by now, which exchanges of experts must not delay.
+  pm.addPass(createOverlapExchanges());
   // Procedures are final; the table fixes how many slots live at once, which
   // the arena needs.
   BuildTableOptions table;

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from harness import DATA, Suite, call, compile_model, inspect, require
+from harness import DATA, LLMC, Suite, call, compile_model, inspect, require
 
 OWN = os.path.join(DATA, "gpt2")
 TOKENS = os.path.join(OWN, "text.bin")
@@ -157,8 +157,33 @@ def interrupted(folder):
     return f"{steps} steps"
 
 
+def beside(folder):
+    """Exchanges of rows run beside products of the shared expert: in the plan, and in time."""
+    program, out = os.path.join(folder, "program"), os.path.join(folder, "trace.json")
+    compile_model(os.path.join(DATA, "deepseek_v3", "config.json"), program, "--mesh", "dp=2,tp=2,ep=4", "--seq", 64)
+    for direction in ["forward", "backward"]:
+        for node in ["model.layers.1.post_attention_layernorm", "model.layers.1.mlp.experts.down_proj"]:
+            answer = json.loads(call([LLMC, "explain", program, f"dpxtp/{direction}/{node}", "--json"]).stdout)
+            overlap = answer["overlap"]
+            require(overlap["matmuls"] > 0, f"{direction} of {node}: {overlap}")
+    tokens = os.path.join(folder, "tokens.bin")
+    np.random.default_rng(1).integers(0, 60, 4096).astype(np.uint16).tofile(tokens)
+    call([program, "--data", tokens, "--steps", 4, "--trace", out])
+    bars = instructions(well_formed(read(out)))
+    products = collections.defaultdict(list)
+    for event in bars:
+        if event["cat"] == "matmul" and any("shared_experts" in node for node in event["args"]["nodes"]):
+            products[event["pid"]].append(event)
+    exchanges = [e for e in bars if e["cat"] == "collective" and e["args"]["rule"].startswith("rows ")]
+    met = sum(any(p["ts"] < e["ts"] + e["dur"] and e["ts"] < p["ts"] + p["dur"] for p in products[e["pid"]])
+              for e in exchanges)
+    require(met > 0, f"none of {len(exchanges)} exchanges overlaps with a product of the shared expert")
+    return f"{met} of {len(exchanges)} exchanges beside the shared expert"
+
+
 suite = Suite("traces")
 suite.run("training on 2x2x2", trains)
 suite.run("inference on 1x2x2", infers)
+suite.run("exchanges of experts", beside)
 suite.run("Ctrl-C", interrupted)
 suite.finish()

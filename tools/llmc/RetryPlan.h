@@ -28,7 +28,7 @@ struct RetryPlan {
 // model, and a large one takes seconds.
 class RetryCompilation {
 public:
-  // `raised` is the model after phase raise, which is copied, `options` those of the first plan.
+  // Copies `raised`, the model after phase raise. `options` are those of the first plan.
   RetryCompilation(mlir::ModuleOp raised, const CompileOptions &options, support::Progress &progress);
   RetryCompilation(const RetryCompilation &) = delete;
   ~RetryCompilation(); // gives up between two phases
