@@ -12,6 +12,7 @@ import importlib.util
 import json
 import mmap
 import os
+import re
 import struct
 import sys
 import warnings
@@ -98,6 +99,7 @@ def from_transformers(path):
         fields = fields["text_config"]
     config = transformers.AutoConfig.for_model(**fields)
     config._attn_implementation = "eager"
+    config._experts_implementation = "eager"  # the grouped products of PyTorch take no float64
     masked = config.model_type in ("bert", "roberta", "distilbert")
     factory = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
     model = factory.from_config(config).to(torch.float64).eval()
@@ -108,26 +110,52 @@ def from_transformers(path):
     return model
 
 
+def parts_of(name, tensor):
+    """(name, index) of what checkpoints store of a parameter: all of it, and of stacked experts each matrix."""
+    yield name, ...
+    stacked = re.fullmatch(r"(.*\.experts)\.(gate_up_proj|down_proj)", name)
+    for expert in range(len(tensor)) if stacked and tensor.ndim == 3 else []:
+        prefix, half = f"{stacked[1]}.{expert}.", tensor.shape[1] // 2
+        if stacked[2] == "down_proj":
+            yield prefix + "down_proj.weight", (expert,)
+        else:
+            yield prefix + "gate_proj.weight", (expert, slice(half))
+            yield prefix + "up_proj.weight", (expert, slice(half, None))
+
+
+def names_of(source):
+    """The names of a parameter: those of Mixtral's checkpoints are older than those of its model."""
+    for name in [source["name"], *source["aliases"], *source["older_names"]]:
+        yield name
+        if ".block_sparse_moe." in name:
+            for old, new in [("block_sparse_moe", "mlp"), ("w1", "gate_proj"), ("w2", "down_proj"), ("w3", "up_proj")]:
+                name = name.replace(f".{old}.", f".{new}.")
+            yield name
+
+
 class ByConfig:
     def __init__(self, request, weights):
         import torch
         self.model = from_transformers(request["model"])
         self.parameters, self.sources, found = {}, request["sources"], set()
         own = dict(self.model.named_parameters(remove_duplicate=False))
+        buffers = dict(self.model.named_buffers())
+        places = {part: (tensor, index) for name, tensor in [*buffers.items(), *own.items()]
+                  for part, index in parts_of(name, tensor)}
         for source in self.sources:
-            for name in [source["name"], *source["aliases"], *source["older_names"]]:
-                match = own.get(name)
-                if match is None:
+            for name in names_of(source):
+                if name not in places:
                     continue
+                tensor, index = places[name]
+                match = tensor.detach()[index]
                 value = torch.from_numpy(weights[source["name"]])
                 value = value.T if value.shape != match.shape else value
                 if value.shape != match.shape:
                     sys.exit(f"{name} has shape {list(match.shape)} in transformers, {list(value.shape)} in llmc")
-                with torch.no_grad():
-                    match.copy_(value)
-                if id(match) not in found:
-                    self.parameters.setdefault(source["name"], []).append(match)
-                found.add(id(match))
+                match.copy_(value)
+                if (id(tensor), str(index)) not in found:
+                    self.parameters.setdefault(source["name"], []).append((tensor, index))
+                found.update([id(tensor), (id(tensor), str(index))])
         lost = [s["name"] for s in self.sources if s["name"] not in self.parameters]
         if lost:
             sys.exit(f"transformers' model has no parameter {lost[0]} (nor {len(lost) - 1} others)")
@@ -149,7 +177,7 @@ class ByConfig:
                 sys.exit(f"transformers' parameter {name} has a gradient, and is none of llmc's")
         out = {}
         for name, copies in self.parameters.items():
-            grads = [np.zeros(p.shape) if p.grad is None else p.grad.numpy() for p in copies]
+            grads = [(np.zeros(p.shape) if p.grad is None else p.grad.numpy())[index] for p, index in copies]
             out[name] = sum(grads[1:], grads[0])  # a tied parameter may be two here
         return out
 
