@@ -11,8 +11,9 @@ import os
 from harness import DATA, LLMC, Suite, call, require
 
 PYTHON = os.environ.get("LLMC_ORACLE_PYTHON", "")
-# Ops that the reading of a graph in PyTorch does not know: their outputs alone are compared.
-UNREAD = ["llama-hd16/genai-22-fp32"]
+# Files that are not read in PyTorch, for their ops, or for rows that do not hit every expert: their outputs alone are
+# compared.
+UNREAD = ["llama-hd16/genai-22-fp32", "qwen3_moe/ts-17-mask-loop"]
 # Files in which an exporter merged a parameter of equal elements with an equal constant.
 MERGED = ["exports/biased/dynamo.onnx", "exports/gates/dynamo.onnx"]
 # Configs of models so large that verify runs scaled-down ones, which have no file.

@@ -84,6 +84,8 @@ def split(attrs, inputs, count):
     if sizes is None:
         part = -(-x.shape[axis] // count)
         sizes = [min(part, x.shape[axis] - i * part) for i in range(count)]
+    if sum(sizes) != x.shape[axis]:  # such as a part for each expert, of which a row may take fewer
+        raise Unknown(f"Split of {x.shape[axis]} elements into {sum(sizes)}")
     return list(torch.split(x, list(sizes), axis))
 
 
@@ -112,6 +114,44 @@ def gather_nd(attrs, inputs):
 def gather_elements(attrs, inputs):
     x, ids, axis = inputs[0], inputs[1], attrs.get("axis", 0)
     return torch.gather(x, axis, torch.where(ids < 0, ids + x.shape[axis], ids))
+
+
+def top_k(attrs, inputs):
+    """Of equal values that with the lower index comes first."""
+    x, axis, count = inputs[0], attrs.get("axis", -1), numbers(inputs[1])[0]
+    if not attrs.get("sorted", 1):
+        raise Unknown("TopK in no order")
+    values, ids = torch.sort(x, dim=axis, descending=bool(attrs.get("largest", 1)), stable=True)
+    return [values.narrow(axis, 0, count), ids.narrow(axis, 0, count)]
+
+
+def one_hot(attrs, inputs):
+    ids, depth, values = inputs[0], numbers(inputs[1])[0], inputs[2]
+    axis = attrs.get("axis", -1)
+    places = torch.where(ids < 0, ids + depth, ids).unsqueeze(axis)
+    shape = [1] * places.ndim
+    shape[axis] = depth
+    return torch.where(torch.arange(depth).reshape(shape) == places, values[1], values[0])
+
+
+def summed(attrs, name):
+    kind = attrs.get("reduction", b"none")
+    kind = kind.decode() if isinstance(kind, bytes) else kind
+    if kind not in ("none", "add"):
+        raise Unknown(f"{name} that keeps the {kind}")
+    return kind == "add"
+
+
+def scatter_elements(attrs, inputs):
+    (x, updates), ids, axis = together(inputs[0], inputs[2]), inputs[1], attrs.get("axis", 0)
+    ids = torch.where(ids < 0, ids + x.shape[axis], ids)
+    return x.scatter_add(axis, ids, updates) if summed(attrs, "ScatterElements") else x.scatter(axis, ids, updates)
+
+
+def scatter_nd(attrs, inputs):
+    x, updates = together(inputs[0], inputs[2])
+    places = tuple(torch.where(i < 0, i + x.shape[k], i) for k, i in enumerate(inputs[1].unbind(-1)))
+    return x.index_put(places, updates, accumulate=summed(attrs, "ScatterND"))
 
 
 def norm_axes(x, attrs):
@@ -299,6 +339,9 @@ def compute(node, attrs, inputs, opset):
         "CastLike": lambda: cast(x, 1 if inputs[1].is_floating_point() else 9 if inputs[1].dtype == torch.bool else 7),
         "Gather": lambda: gather(attrs, inputs), "GatherND": lambda: gather_nd(attrs, inputs),
         "GatherElements": lambda: gather_elements(attrs, inputs),
+        "TopK": lambda: top_k(attrs, inputs), "OneHot": lambda: one_hot(attrs, inputs),
+        "NonZero": lambda: torch.nonzero(x).transpose(0, 1),
+        "ScatterElements": lambda: scatter_elements(attrs, inputs), "ScatterND": lambda: scatter_nd(attrs, inputs),
         "Reshape": lambda: reshape(attrs, inputs),
         "Flatten": lambda: x.reshape(math.prod(x.shape[:attrs.get("axis", 1) % (x.ndim + 1)]), -1),
         "Transpose": lambda: x.permute(attrs.get("perm", list(range(x.ndim))[::-1])),
