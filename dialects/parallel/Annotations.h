@@ -4,7 +4,8 @@
 //   parallel.in  = [sharding per operand]      what an op needs
 //   parallel.out = [sharding per result]       what it defines
 //   parallel.args = [sharding per body arg]    of a repeat
-//   parallel.sharding                          of a function argument or a state
+//   parallel.sharding                          of a function argument or a state; once types are local, of the
+//                                              routes that an op chooses or limits
 //
 // A value without an annotation is replicated.
 #ifndef LLMC_DIALECTS_PARALLEL_ANNOTATIONS_H

@@ -77,8 +77,10 @@ static LogicalResult verifyOfValue(Operation *op, NamedAttribute attribute, Type
 LogicalResult ParallelDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (failed(graph::verifyDiscardable(op, attribute, isa<ModuleOp>(op) ? OnModule : OnOp, kTable)))
     return failure();
-  auto state = dyn_cast<graph::StateOp>(op);
-  return state ? verifyOfValue(op, attribute, state.getType()) : success();
+  if (auto state = dyn_cast<graph::StateOp>(op))
+    return verifyOfValue(op, attribute, state.getType());
+  bool isOfRoutes = isa<graph::RouteOp, graph::LimitRoutesOp>(op) && attribute.getName() == kSharding;
+  return isOfRoutes ? verifyOfValue(op, attribute, op->getResult(0).getType()) : success();
 }
 
 LogicalResult ParallelDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,

@@ -44,7 +44,7 @@ static LogicalResult verifyDims(EmitError emitError, ArrayAttr dims, DenseI64Arr
   if (!areLists)
     return emitError() << "C1: dims are lists of axes, got " << dims;
   if (shape && static_cast<int64_t>(dims.size()) != shape.size())
-    return emitError() << "C1: dims has axes of " << dims.size() << " dims, valid_shape "
+    return emitError() << "C1: dims has axes of " << dims.size() << " dims, the shape "
                        << shape.size() << " sizes";
   return success();
 }
@@ -93,6 +93,10 @@ LogicalResult OutputBindingAttr::verify(EmitError emitError, StringAttr, ArrayAt
   if (!dims != !validShape)
     return emitError() << "C1: dims and valid_shape come together";
   return dims ? verifyDims(emitError, dims, validShape) : success();
+}
+
+LogicalResult RoutesAttr::verify(EmitError emitError, StringAttr, ArrayAttr dims, DenseI64ArrayAttr shape) {
+  return verifyDims(emitError, dims, shape);
 }
 
 LaneAttr EntryAttr::getLane(int64_t lane) const {

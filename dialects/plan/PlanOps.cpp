@@ -229,6 +229,10 @@ LogicalResult LaunchOp::verify() {
         return emitOpError("C2: a scalar is array<i64: base, coefficients>, got ") << scalar;
   if (getKernel().has_value() != getRows().has_value())
     return emitOpError("C3: kernel and rows are set together");
+  if (RoutesAttr routes = getRoutesAttr())
+    if (!isa<graph::RouteOp, graph::LimitRoutesOp>(body.front()) || getWrites().size() != 1 ||
+        tensorOf(getWrites()[0]).getRank() != routes.getShape().size())
+      return emitOpError("C4: has ") << routes << ", and is not one op that writes routes of as many dims";
   return success();
 }
 

@@ -191,6 +191,20 @@ def Plan_OutputBindingAttr : AttrDef<Plan_Dialect, "OutputBinding"> {
   let genVerifyDecl = 1;
 }
 
+def Plan_RoutesAttr : AttrDef<Plan_Dialect, "Routes"> {
+  let mnemonic = "routes";
+  let summary = "whose routes a launch writes: the router, and the rank's shard of them";
+  let description = [{
+    `router` is a node of the source. `shape` is that of one micro-batch on all ranks, which `dims` cut.
+    Example: `#plan.routes<"model.layers.0.mlp.gate", dims = [["dp"], ["cp"], []], shape = [4, 16, 2]>`
+    Rules: C1 dims are lists of axes, as many as shape has sizes.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$router, "::mlir::ArrayAttr":$dims,
+                        "::mlir::DenseI64ArrayAttr":$shape);
+  let assemblyFormat = "`<` $router `,` struct($dims, $shape) `>`";
+  let genVerifyDecl = 1;
+}
+
 // Constrains what the caller of the step reads or writes in a buffer.
 def Plan_Binding : AnyAttrOf<[Plan_StateBindingAttr, Plan_FlatBindingAttr, Plan_InputBindingAttr,
                               Plan_ScalarBindingAttr, Plan_OutputBindingAttr],
@@ -301,6 +315,7 @@ def Plan_LaunchOp : Plan_Instruction<"launch",
     (ins Variadic<Plan_Buffer>:$reads, Variadic<Plan_Buffer>:$writes,
          // Scalars are one CoordExpr per kernel scalar, as [base, coef of axis 0, ...].
          OptionalAttr<ArrayAttr>:$scalars,
+         OptionalAttr<Plan_RoutesAttr>:$routes,
          // EmitKernels sets the kernel, its rows and its extents.
          OptionalAttr<StrAttr>:$kernel, OptionalAttr<I64Attr>:$rows,
          OptionalAttr<DenseI64ArrayAttr>:$extents),
@@ -311,7 +326,7 @@ def Plan_LaunchOp : Plan_Instruction<"launch",
     of `scalars`; it yields one tensor per buffer in
     `writes`. A buffer may stand in both (in-place), if the op reads element i
     only to write element i. `kernel` computes any range of the `rows` rows; `extents` are sizes
-    that it gets as further scalars.
+    that it gets as further scalars. `routes` tells of a router in the source what the launch writes.
     Example:
     ```mlir
     plan.launch reads(%x, %w1 : !plan.buffer<4x32xf32>, !plan.buffer<32xf32>)
@@ -325,7 +340,8 @@ def Plan_LaunchOp : Plan_Instruction<"launch",
     }
     ```
     Rules: C1 argument and yield types match the buffers; C2 a scalar is
-    array<i64: base, coefficient per mesh axis>; C3 kernel and rows come together.
+    array<i64: base, coefficient per mesh axis>; C3 kernel and rows come together; C4 a launch with
+    routes is one graph.route or graph.limit_routes, whose result has as many dims as they have sizes.
   }];
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{

@@ -7,6 +7,7 @@
 #include "lib/planfile/Program.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace llmc::planfile {
@@ -60,6 +61,8 @@ private:
   support::Status checkInstruction(const InstructionT &instruction);
   support::Status checkBody(const BodyUnion &body);
   support::Status checkLaunch(const LaunchT &launch);
+  support::Status checkRoutes(const LaunchT &launch, const RoutesT &routes);
+  support::Status checkChoice(const LaunchT &launch, const RoutesT &routes, uint64_t choices);
   support::Status checkMatmul(const MatmulT &matmul);
   support::Status checkGrouped(const MatmulT &matmul, const RoutingT &routing);
   support::Status checkWrites(const MatmulT &matmul, const int64_t (&sizes)[3]);
@@ -91,6 +94,8 @@ private:
   std::vector<const EntryT *> entries; // that run the current procedure
   std::vector<uint32_t> lastSlots;     // largest slot of each lane that all `entries` have
   std::set<std::string> results; // names seen so far, over all stages
+  // Holds of each router the first routes seen so far of a kind, over all stages.
+  std::map<std::pair<std::string, RoutesKind>, const RoutesT *> routers;
 };
 
 } // namespace llmc::planfile

@@ -1,5 +1,6 @@
 // Checks what an instruction names: buffers of its stage, axes of the mesh, sizes that fit.
 #include "lib/planfile/Bounds.h"
+#include "lib/planfile/Routes.h"
 
 using namespace llmc;
 using namespace llmc::planfile;
@@ -87,7 +88,57 @@ Status Bounds::checkLaunch(const LaunchT &launch) {
   for (const auto &scalar : launch.scalars)
     if (scalar->coefs.size() > program.mesh->axes.size())
       return error("a scalar of ", scalar->coefs.size(), " coordinates");
+  return launch.routes ? checkRoutes(launch, *launch.routes) : ok();
+}
+
+// Checks that routes lie in the last operand, that the ranks' shards are those of whole rows of tokens, and
+// that all launches of a router agree on them.
+Status Bounds::checkRoutes(const LaunchT &launch, const RoutesT &routes) {
+  auto fail = [&](const auto &...what) { return error("routes of '", routes.router, "': ", what...); };
+  if (routes.router.empty() || !inEnum(routes.kind, RoutesKind::MAX))
+    return fail("no name, or unknown kind");
+  std::optional<uint64_t> count = elements(routes.local_shape);
+  if (!count || !elements(routes.global_shape) || routes.local_shape.size() < 2 ||
+      routes.local_shape.size() != routes.global_shape.size() || routes.dims.size() > routes.local_shape.size() ||
+      routes.local_shape.back() != routes.global_shape.back())
+    return fail("bad shapes");
+  if (Status s = checkCut(routes.global_shape, routes.local_shape, routes.dims); !s)
+    return fail(s.message());
+  if (!RoutesLayout::fits(program, routes))
+    return fail("of no whole rows of tokens");
+  size_t operands = launch.operands.size();
+  if (operands != 2 && (operands != 3 || routes.kind != RoutesKind::Chosen))
+    return fail(operands, " operands");
+  if (launch.operands.back()->access != Access::Write)
+    return fail("the last operand is not written");
+  if (Status s = checkBuffer("routes", launch.operands.back()->buffer.get(), *count * 8, 8); !s)
+    return s;
+  uint64_t choices = static_cast<uint64_t>(routes.local_shape.back());
+  if (Status s = routes.kind == RoutesKind::Chosen ? checkChoice(launch, routes, choices) : ok(); !s)
+    return fail(s.message());
+  const RoutesT *&first = routers[{routes.router, routes.kind}];
+  first = first ? first : &routes;
+  if (first->global_shape != routes.global_shape || first->experts != routes.experts)
+    return fail("other shapes or experts than elsewhere");
   return ok();
+}
+
+// Checks the scores by which a launch chooses, and from which groups.
+Status Bounds::checkChoice(const LaunchT &launch, const RoutesT &routes, uint64_t choices) {
+  int64_t experts = routes.experts, groups = routes.groups, kept = routes.kept_groups, terms = routes.group_terms;
+  if (experts < 1 || experts > INT32_MAX || groups < 1 || experts % groups != 0 || kept < 1 || kept > groups ||
+      terms < 1 || terms > experts / groups || choices > static_cast<uint64_t>(experts / groups * kept))
+    return error("chooses ", choices, " of ", experts, " experts, in ", kept, " of ", groups, " groups by ", terms,
+                 " scores");
+  uint64_t tokens = *elements(routes.local_shape) / choices;
+  if (tokens > kMaxElements / static_cast<uint64_t>(experts))
+    return error("scores of ", tokens, " tokens");
+  for (const auto &operand : launch.operands)
+    if (operand != launch.operands.back() && operand->access != Access::Read)
+      return error("scores or biases are not read");
+  if (Status s = checkBuffer("scores", launch.operands[0]->buffer.get(), tokens * experts * 4, 4); !s)
+    return s;
+  return launch.operands.size() < 3 ? ok() : checkBuffer("biases", launch.operands[1]->buffer.get(), experts * 4, 4);
 }
 
 Status Bounds::checkMatmul(const MatmulT &matmul) {

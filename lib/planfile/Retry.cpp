@@ -1,5 +1,7 @@
 #include "lib/planfile/Retry.h"
 
+#include "lib/planfile/Routes.h"
+
 #include <algorithm>
 
 using namespace llmc;
@@ -39,6 +41,13 @@ std::vector<const StateShardT *> lastingStates(const StageT &stage) {
   return states;
 }
 
+std::map<std::string, std::vector<int64_t>> shapesOfRoutes(const ProgramT &program) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto &[router, routes] : finalRoutes(program))
+    shapes[router] = routes->global_shape;
+  return shapes;
+}
+
 } // namespace
 
 Status planfile::checkRetry(const ProgramT &first, const ProgramT &retry) {
@@ -52,6 +61,8 @@ Status planfile::checkRetry(const ProgramT &first, const ProgramT &retry) {
   if (!std::equal(first.inputs.begin(), first.inputs.end(), retry.inputs.begin(), retry.inputs.end(),
                   [](const auto &a, const auto &b) { return isSameInput(*a, *b); }))
     return differ("its inputs");
+  if (shapesOfRoutes(first) != shapesOfRoutes(retry))
+    return differ("its routers");
   for (size_t stage = 0; stage < first.stages.size(); ++stage) {
     auto a = lastingStates(*first.stages[stage]), b = lastingStates(*retry.stages[stage]);
     for (size_t i = 0; i < std::max(a.size(), b.size()); ++i)

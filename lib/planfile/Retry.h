@@ -16,8 +16,8 @@ namespace llmc::planfile {
 inline constexpr std::string_view kRetryPlanSection = "retry-plan";
 inline constexpr std::string_view kRetryKernelsPrefix = "retry-kernels-";
 
-// Checks that `retry` may run over the arenas of `first`: the same mesh, inputs and rows, and every state that
-// outlives a step of the same layout at the same place. The error names what differs.
+// Checks that `retry` may run over the arenas of `first`: the same mesh, inputs, rows and routers, and every
+// state that outlives a step of the same layout at the same place. The error names what differs.
 support::Status checkRetry(const ProgramT &first, const ProgramT &retry);
 
 // Reads the second plan of an executable; null if it has none. Fails as readProgram() does.

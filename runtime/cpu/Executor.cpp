@@ -63,7 +63,7 @@ void Executor::startThreads(const ExecutorOptions &options) {
     if (pinning_)
       pinning_->pin(worker * threads + thread);
   };
-  KernelRunner::Options how{workers, threads, options.useLibrary, options.isolate, pin};
+  KernelRunner::Options how{workers, threads, options.useLibrary, options.isolate, pin, options.routes};
   runner_ = std::make_unique<KernelRunner>(kernels_, *ranks_, how);
   Wake wake = [this](uint32_t rank) { workers_->wake(rank); };
   if (options.interleaving)
@@ -147,6 +147,7 @@ support::Result<std::unique_ptr<Executor>> Executor::makeRetry(const planfile::P
                                                                const Kernels &kernels,
                                                                ExecutorOptions options) const {
   options.over = ranks_.get();
+  options.routes = runner_->routesHook();
   options.retry = nullptr;
   options.trace.reset();
   options.profile = options.pin = options.share = false;
@@ -234,8 +235,8 @@ support::Result<std::vector<Count>> Executor::counts() const {
     const Rank *&other = first[rank->program->stage];
     if (!other)
       other = rank.get();
-    if (other->collectiveCalls != rank->collectiveCalls ||
-        other->messageCalls != rank->messageCalls)
+    if (other->traffic.collectiveCalls != rank->traffic.collectiveCalls ||
+        other->traffic.messageCalls != rank->traffic.messageCalls)
       return error("ranks ", other->id, " and ", rank->id, " of stage ", rank->program->stage,
                    " ran different communication");
   }
@@ -246,11 +247,15 @@ support::Result<std::vector<Count>> Executor::counts() const {
       counts.push_back({stage.stage, instruction.origin, instruction.phase,
                         instruction.body.AsCollective(), instruction.body.AsSend(), calls});
     };
-    for (size_t i = 0; i < stage.collectiveOps.size(); ++i)
-      add(stage.collectiveOps[i], rank->collectiveCalls[i]);
+    for (size_t i = 0; i < stage.collectiveOps.size(); ++i) {
+      add(stage.collectiveOps[i], rank->traffic.collectiveCalls[i]);
+      for (const auto &other : ranks_->all())
+        if (other->program == &stage)
+          counts.back().rows += other->traffic.rowsSent[i];
+    }
     for (size_t i = 0; i < stage.messageOps.size(); ++i)
       if (stage.ops[stage.messageOps[i]].kind == Body::Send)
-        add(stage.messageOps[i], rank->messageCalls[i]);
+        add(stage.messageOps[i], rank->traffic.messageCalls[i]);
   }
   return counts;
 }

@@ -37,6 +37,7 @@ struct Count {
   const planfile::CollectiveT *collective = nullptr; // or
   const planfile::SendT *send = nullptr;
   uint64_t calls = 0;
+  uint64_t rows = 0; // that an ExchangeRows moved between ranks, of all ranks of the stage
 };
 
 // Tells what becomes of a step whose outputs are there: it changes weights and moments, or it is taken
@@ -61,9 +62,9 @@ public:
   support::Status runStep(const std::vector<const std::byte *> &inputs,
                           const CommitCheck &approve = {});
   bool tookBack() const { return tookBack_; }
-  // Makes an executor of a second plan of the same states, over these arenas (ExecutorOptions::retry). It must
-  // not outlive this one, and not run a step while this one does. Fails if what it needs beyond these arenas
-  // does not fit the memory.
+  // Makes an executor of a second plan of the same states, over these arenas (ExecutorOptions::retry), which
+  // shows its routes to the same caller. It must not outlive this one, and not run a step while this one does.
+  // Fails if what it needs beyond these arenas does not fit the memory.
   support::Result<std::unique_ptr<Executor>> makeRetry(const planfile::ProgramT &program, const Kernels &kernels,
                                                        ExecutorOptions options) const;
   // Returns false if a step failed while it changed weights and moments, else true.

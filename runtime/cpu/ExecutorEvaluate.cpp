@@ -1,9 +1,9 @@
 // Runs a step of which only the instructions that the loss needs are executed.
 #include "runtime/cpu/Executor.h"
+#include "runtime/cpu/KernelRunner.h"
 #include "runtime/cpu/StreamEngine.h"
 #include "runtime/plan/LossSlice.h"
 
-#include <tuple>
 #include <utility>
 
 using namespace llmc;
@@ -41,11 +41,12 @@ Status Executor::evaluate(const std::vector<const std::byte *> &inputs) {
     for (size_t stage = 0; stage < evaluation_.size(); ++stage)
       ranks_->stages()[stage]->procedures.swap(evaluation_[stage]);
   };
-  std::vector<std::pair<std::vector<uint64_t>, std::vector<uint64_t>>> calls;
+  std::vector<Traffic> traffic;
   for (const auto &rank : ranks_->all())
-    calls.emplace_back(rank->collectiveCalls, rank->messageCalls);
+    traffic.push_back(rank->traffic);
   Observer *observer = engine_->observer();
   engine_->observe(nullptr);
+  runner_->showRoutes(false);
   swap();
   engine_->beginStep(inputs, /*mayCommit=*/true);
   Status status;
@@ -55,9 +56,8 @@ Status Executor::evaluate(const std::vector<const std::byte *> &inputs) {
   }
   swap();
   engine_->observe(observer);
-  for (uint32_t id = 0; id < ranks(); ++id) {
-    Rank &rank = (*ranks_)[id];
-    std::tie(rank.collectiveCalls, rank.messageCalls) = std::move(calls[id]);
-  }
+  runner_->showRoutes(true);
+  for (uint32_t id = 0; id < ranks(); ++id)
+    (*ranks_)[id].traffic = std::move(traffic[id]);
   return status;
 }

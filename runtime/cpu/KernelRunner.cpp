@@ -34,7 +34,8 @@ private:
 };
 
 KernelRunner::KernelRunner(const Kernels &kernels, const LocalRanks &ranks, const Options &options)
-    : kernels_(kernels), ranks_(ranks), threads_(options.threads), isolate_(options.isolate) {
+    : kernels_(kernels), ranks_(ranks), threads_(options.threads), isolate_(options.isolate), routes_(options.routes),
+      showsRoutes_(bool(options.routes)) {
   for (unsigned i = 0; i < options.workers; ++i) {
     teams_.push_back(std::make_unique<ThreadTeam>(
         threads_, [pin = options.pin, i](unsigned thread) { pin(i, thread); }));
@@ -94,6 +95,27 @@ std::string KernelRunner::noteOfLibrary() const {
 }
 
 void KernelRunner::launch(const Site &site) {
+  compute(site);
+  if (site.op.hasRoutes && showsRoutes_)
+    showRoutesOf(site);
+}
+
+void KernelRunner::showRoutesOf(const Site &site) const {
+  const auto &[rank, stream, entry, op, worker, member] = site;
+  const StageProgram &program = *rank.program;
+  const planfile::InstructionT &instruction = program.instructionOf(site.opIndex());
+  const planfile::RoutesT &of = *instruction.body.AsLaunch()->routes;
+  auto at = [&, &rank = rank, &entry = entry, &op = op](uint32_t i) {
+    return program.buffers[op.firstBuffer + i].at(rank.bases.data(), entry.lanes);
+  };
+  bool isChosen = of.kind == planfile::RoutesKind::Chosen;
+  routes_({of, instruction.phase, rank.coordinate, entry.lanes[0].microBatch,
+           isChosen ? reinterpret_cast<const float *>(at(0)) : nullptr,
+           isChosen && op.buffers > 2 ? reinterpret_cast<const float *>(at(1)) : nullptr,
+           reinterpret_cast<int64_t *>(at(op.buffers - 1))});
+}
+
+void KernelRunner::compute(const Site &site) {
   const auto &[rank, stream, entry, op, worker, member] = site;
   const StageProgram &program = *rank.program;
   constexpr size_t most = 33; // as in checkBounds

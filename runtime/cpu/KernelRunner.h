@@ -9,6 +9,7 @@
 #include "runtime/compute/MatmulLibrary.h"
 #include "runtime/compute/ThreadTeam.h"
 #include "runtime/cpu/LocalRanks.h"
+#include "runtime/cpu/RoutesHook.h"
 
 #include <functional>
 #include <memory>
@@ -26,11 +27,15 @@ public:
     bool isolate = false;              // all other arenas are closed while a kernel runs
     // Pins the calling helper; called once by each.
     std::function<void(unsigned worker, unsigned thread)> pin;
+    RoutesHook routes; // sees what launches write; may be empty
   };
   // Prepares all products of `ranks`, which must outlive it, as must `kernels`.
   KernelRunner(const Kernels &kernels, const LocalRanks &ranks, const Options &options);
 
   void launch(const Site &site);
+  // Stops to call Options::routes, or goes on with it.
+  void showRoutes(bool show) { showsRoutes_ = show && routes_; }
+  const RoutesHook &routesHook() const { return routes_; }
   // Returns false if the library failed.
   bool matmul(const Site &site);
 
@@ -49,6 +54,8 @@ public:
 private:
   class Isolation;
   void prepareLibrary(bool use);
+  void compute(const Site &site);
+  void showRoutesOf(const Site &site) const;
   bool groupedMatmul(const Site &site);
   std::string noteOfLibrary() const;
 
@@ -56,6 +63,8 @@ private:
   const LocalRanks &ranks_;
   unsigned threads_;
   bool isolate_;
+  RoutesHook routes_;
+  bool showsRoutes_;
   std::vector<std::unique_ptr<ThreadTeam>> teams_; // by worker
   std::unique_ptr<MatmulLibrary> library_;
   std::string libraryNote_;

@@ -93,8 +93,9 @@ void LocalRanks::connect(Rank &rank) {
         flights.size() < op.members)
       flights.resize(op.members);
   rank.events.resize(stage.counters);
-  rank.collectiveCalls.resize(stage.collectives.size());
-  rank.messageCalls.resize(stage.messageOps.size());
+  rank.traffic.collectiveCalls.resize(stage.collectives.size());
+  rank.traffic.rowsSent.resize(stage.collectives.size());
+  rank.traffic.messageCalls.resize(stage.messageOps.size());
   joinCommunicators(rank);
   openChannels(rank);
   for (const auto &input : program_.inputs)
@@ -138,8 +139,7 @@ void LocalRanks::openChannels(Rank &rank) {
 void LocalRanks::rewind() {
   exchangedAtStart_ = exchangedBytes();
   for (const auto &rank : ranks_) {
-    rank->collectiveCallsAtStart = rank->collectiveCalls;
-    rank->messageCallsAtStart = rank->messageCalls;
+    rank->trafficAtStart = rank->traffic;
     std::fill(rank->events.begin(), rank->events.end(), 0u);
     for (Stream &stream : rank->streams)
       stream.entry = stream.position = 0, stream.begun = 0;
@@ -154,8 +154,7 @@ void LocalRanks::takeBack() {
   for (const auto &rank : ranks_) {
     rank->members.clear();
     rank->messages.clear();
-    rank->collectiveCalls = rank->collectiveCallsAtStart;
-    rank->messageCalls = rank->messageCallsAtStart;
+    rank->traffic = rank->trafficAtStart;
     for (Stream &stream : rank->streams)
       for (PendingTransfer &flight : stream.flights)
         flight.posted = flight.ended = false;

@@ -42,6 +42,12 @@ struct Stream {
   std::vector<PendingTransfer> flights{1};
 };
 
+// Counts what a rank has run, by Op::index.
+struct Traffic {
+  std::vector<uint64_t> collectiveCalls, messageCalls;
+  std::vector<uint64_t> rowsSent; // by an ExchangeRows to other ranks
+};
+
 struct Rank {
   Rank(uint32_t id, const StageProgram *program, Arena arena)
       : id(id), program(program), arena(std::move(arena)) {}
@@ -70,8 +76,7 @@ struct Rank {
   std::vector<Member> members;       // by Op::index
   std::vector<MessageEnd> messages;  // by Op::index
   std::vector<uint64_t> inputOffset; // of this rank's part, by input
-  std::vector<uint64_t> collectiveCalls, messageCalls;
-  std::vector<uint64_t> collectiveCallsAtStart, messageCallsAtStart; // of the step
+  Traffic traffic, trafficAtStart; // of the step
 };
 
 // Names the current op of a stream, or one member of its message group.

@@ -125,8 +125,21 @@ bool StreamEngine::collective(const Site &site) {
     return false;
   if (!site.rank.members[site.op.index].communicator->poll(flight.number, wake_))
     return false;
+  if (site.rank.program->collectives[site.op.index]->rows)
+    countRows(site);
   leave(site);
   return true;
+}
+
+// Counts the rows that the rank has sent to others.
+void StreamEngine::countRows(const Site &site) {
+  const auto &[rank, stream, entry, op, worker, member] = site;
+  const Member &own = rank.members[op.index];
+  const Buffer &ref = rank.program->buffers[op.firstBuffer + 2];
+  const auto *sent = reinterpret_cast<const int64_t *>(ref.at(rank.bases.data(), entry.lanes));
+  for (size_t i = 0; i < own.communicator->ranks().size(); ++i)
+    if (i != own.index)
+      rank.traffic.rowsSent[op.index] += static_cast<uint64_t>(sent[i]);
 }
 
 bool StreamEngine::postCollective(const Site &site) {
@@ -153,7 +166,7 @@ bool StreamEngine::postCollective(const Site &site) {
 void StreamEngine::leave(const Site &site) {
   site.flight().posted = site.flight().ended = false;
   auto &calls =
-      site.op.kind == Body::Collective ? site.rank.collectiveCalls : site.rank.messageCalls;
+      site.op.kind == Body::Collective ? site.rank.traffic.collectiveCalls : site.rank.traffic.messageCalls;
   ++calls[site.op.index];
 }
 

@@ -51,6 +51,7 @@ public:
   static bool mayPost(const Site &site);
   // Enters the current collective or message; returns false if it must wait, or failed.
   bool postCollective(const Site &site);
+  void countRows(const Site &site);
   bool postMessage(const Site &site);
   // Resets and counts all members of a group; returns false if one has not ended.
   static bool completeGroup(const Site &first);

@@ -26,16 +26,6 @@ std::string fileNameOf(const std::string &name) {
   return file.empty() ? "_" : file;
 }
 
-// Returns the view of a whole, contiguous tensor, as the source of its shards.
-planfile::ViewT denseView(const std::vector<int64_t> &shape) {
-  planfile::ViewT view;
-  view.strides.resize(shape.size());
-  int64_t stride = 1;
-  for (size_t d = shape.size(); d-- > 0; stride *= shape[d])
-    view.strides[d] = stride;
-  return view;
-}
-
 } // namespace
 
 std::vector<OutputFileName> runtime::outputFiles(const planfile::ProgramT &program) {

@@ -19,6 +19,15 @@ Shard::Shard(const std::vector<int64_t> &global, const std::vector<int64_t> &loc
   }
 }
 
+planfile::ViewT runtime::denseView(const std::vector<int64_t> &shape) {
+  planfile::ViewT view;
+  view.strides.resize(shape.size());
+  int64_t stride = 1;
+  for (size_t d = shape.size(); d-- > 0; stride *= shape[d])
+    view.strides[d] = stride;
+  return view;
+}
+
 bool runtime::isFirstHolder(const DimShardings &cuts, uint32_t stageAxis,
                             std::vector<uint32_t> coordinate) {
   coordinate[stageAxis] = 0;

@@ -1,4 +1,4 @@
-// Maps the elements of a rank's shard of a state or a result to their positions in the whole
+// Maps the elements of a rank's shard of a state, a result or routes to their positions in the whole
 // tensor. The test is test/runtime/StatesTest.cpp.
 #ifndef LLMC_RUNTIME_PLAN_SHARD_H
 #define LLMC_RUNTIME_PLAN_SHARD_H
@@ -17,7 +17,7 @@ using DimShardings = std::vector<std::unique_ptr<planfile::DimShardingT>>;
 // Describes a rank's shard of a state or a result: the first element along each dim, and how
 // many of its local_shape are not padding (0 where the shard is all padding).
 struct Shard {
-  template <class Binding> // StateShardT or OutputBindingT
+  template <class Binding> // StateShardT, OutputBindingT or RoutesT
   Shard(const Binding &binding, const planfile::MeshT &mesh,
         const std::vector<uint32_t> &coordinate)
       : Shard(binding.global_shape, binding.local_shape, binding.dims, mesh, coordinate) {}
@@ -56,6 +56,9 @@ struct HeldBox {
 std::vector<HeldBox> heldBoxes(const planfile::ProgramT &program, uint32_t stage,
                                const planfile::StateShardT &state,
                                const std::vector<uint32_t> &coordinate);
+
+// Returns the view of a whole, contiguous tensor, as the source of its shards.
+planfile::ViewT denseView(const std::vector<int64_t> &shape);
 
 // Calls f(localElement, sourceElement, count, sourceStride) for every run of elements of
 // `shard` along its last dim, without padding: element localElement + i of the shard is

@@ -125,6 +125,7 @@ void StageProgram::addOp(const planfile::InstructionT &instruction, Procedure &p
   if (const planfile::LaunchT *launch = body.AsLaunch()) {
     op.index = launch->kernel;
     op.rows = launch->rows;
+    op.hasRoutes = bool(launch->routes);
     op.firstScalar = static_cast<uint32_t>(scalars.size());
     op.scalars = static_cast<uint32_t>(launch->scalars.size());
     for (const auto &scalar : launch->scalars)

@@ -40,6 +40,7 @@ struct Op {
   // counter of instance 0; Wait, the index among the waits of its procedure.
   uint32_t index = 0;
   bool wholeStep = false;
+  bool hasRoutes = false; // a launch that writes routes
   bool commits = false; // an op of the update that writes a weight or a moment
   // Counts the messages of the group that this op begins, which follow one another.
   uint16_t members = 1;

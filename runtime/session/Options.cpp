@@ -142,8 +142,9 @@ Entries resultFlags() {
       {{"--force", kTrain, nullptr, "replace the file of --metrics, if there is one"},
        put(&Options::force, true)},
       {{"--dump", kTrain, "FILE",
-        "safetensors with loss, grad:NAME (first step) and param:NAME (at the end); a\n"
-        "tensor of several names is there under each"},
+        "safetensors with loss, grad:NAME (first step), param:NAME (at the end); a tensor\n"
+        "of several names is there under each; and route:ROUTER, the experts that each\n"
+        "token took in the last step, [rows, tokens, choices], -1 for a dropped one"},
        path(&Options::dump)},
       {{"--save", kTrain, "DIR",
         "model.safetensors at the end, on a signal, and of the last good step where a run fails"},

@@ -107,7 +107,7 @@ uint64_t runtime::savedBytes(const ProgramT &program) {
 
 Status runtime::writeDump(const std::string &path, const Executor &executor,
                           const std::vector<double> &losses, const FirstGradients &gradients,
-                          support::Progress::Phase &phase) {
+                          const RouteRecorder &routes, support::Progress::Phase &phase) {
   std::vector<TensorToWrite> tensors{lossTensor(losses)};
   for (const auto &[source, tensor] : gradients.bySource()) {
     const LogicalTensor *value = &tensor;
@@ -115,6 +115,11 @@ Status runtime::writeDump(const std::string &path, const Executor &executor,
                      "grad:", [value] { return *value; });
   }
   addParameters(tensors, executor, "param:");
+  for (const auto &[router, step] : routes.last())
+    tensors.push_back({"route:" + router, ElementType::I32, step.shape,
+                       [&experts = step.experts](const TensorToWrite::Sink &sink) {
+                         return sink(experts.data(), experts.size() * sizeof(int32_t));
+                       }});
   tell(phase, tensors);
   return support::writeSafetensors(path, tensors);
 }
@@ -167,6 +172,8 @@ Status runtime::writeCounts(const std::string &path, const Executor &executor, u
                                {"nodes", from.nodes},
                                {"tactic", from.tactic},
                                {"rule", from.rule}}}});
+      if (c->rows)
+        collectives.back()["rows"] = count.rows;
     } else if (const planfile::SendT *s = count.send) {
       uint64_t bytes = 0;
       for (const auto &part : s->parts)

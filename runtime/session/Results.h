@@ -9,6 +9,7 @@
 #include "runtime/cpu/Executor.h"
 #include "runtime/states/Gather.h"
 #include "runtime/session/Options.h"
+#include "runtime/session/RouteRecorder.h"
 
 #include <map>
 #include <string>
@@ -38,11 +39,11 @@ private:
   std::string all_;
 };
 
-// Writes tensors loss [steps], grad:NAME and param:NAME to a safetensors file; gradients only
-// if a step was made. Adds the bytes written to `phase`.
+// Writes tensors loss [steps], grad:NAME, param:NAME and route:ROUTER to a safetensors file; gradients and
+// routes only if a step was made. Adds the bytes written to `phase`.
 support::Status writeDump(const std::string &path, const Executor &executor,
                           const std::vector<double> &losses, const FirstGradients &gradients,
-                          support::Progress::Phase &phase);
+                          const RouteRecorder &routes, support::Progress::Phase &phase);
 
 // Writes DIR/model.safetensors under the source's names, and DIR/config.json if the model had
 // one. For tensors whose names the source has lost, the metadata entry `source_layout`, a
@@ -53,8 +54,9 @@ support::Status saveModel(const std::string &folder, const Executor &executor,
 // Returns the bytes of the tensors that saveModel() writes.
 uint64_t savedBytes(const planfile::ProgramT &program);
 
-// Writes how many collectives and sends ran in each of `steps` steps, with the keys of `llmc inspect
-// `--json`. Fails if the counts of the whole run are no multiples of `steps`.
+// Writes how many collectives and sends ran in each of `steps` steps, with the keys of `llmc inspect --json`, and
+// of exchanges of rows how many `rows` went to other ranks in the whole run. Fails if the counts of the whole
+// run are no multiples of `steps`.
 support::Status writeCounts(const std::string &path, const Executor &executor, uint64_t steps);
 
 } // namespace llmc::runtime

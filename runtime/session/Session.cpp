@@ -81,13 +81,15 @@ support::Result<std::unique_ptr<Executor>> runtime::makeExecutor(const ProgramT 
                                                                  const Kernels &kernels,
                                                                  const Options &options,
                                                                  uint64_t runs,
-                                                                 const ProgramT *retry) {
+                                                                 const ProgramT *retry,
+                                                                 RoutesHook routes) {
   support::Result<std::optional<TraceOptions>> trace = traceOf(options, runs);
   if (!trace)
     return trace.takeError();
   ExecutorOptions how = executorOptions(options);
   how.trace = *trace;
   how.retry = retry;
+  how.routes = std::move(routes);
   return Executor::create(program, kernels, how);
 }
 

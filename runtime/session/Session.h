@@ -72,12 +72,13 @@ enum class Ended { Whole, Stopped };
 support::Result<Weights> openWeights(const planfile::ProgramT &program, const Options &options,
                                      const RunContext &context);
 
-// Makes an executor for `runs` steps, over whose arenas `retry` may run too; fails if the trace options
+// Makes an executor for `runs` steps, over whose arenas `retry` may run too, and which shows its `routes`; fails if the trace options
 // contradict them, or as Executor::create() does.
 support::Result<std::unique_ptr<Executor>> makeExecutor(const planfile::ProgramT &program,
                                                         const Kernels &kernels,
                                                         const Options &options, uint64_t runs,
-                                                        const planfile::ProgramT *retry = nullptr);
+                                                        const planfile::ProgramT *retry = nullptr,
+                                                        RoutesHook routes = {});
 // Makes the executor of the plan for retries, over the arenas of `first`; fails as Executor::makeRetry() does.
 support::Result<std::unique_ptr<Executor>> makeRetry(const Executor &first, const RunContext &context,
                                                      const Options &options);

@@ -93,6 +93,7 @@ private:
   const RunContext &context;
   std::ostream &out;
   support::Progress &progress;
+  RouteRecorder routes{program, context.retry}; // for --dump
   std::unique_ptr<Executor> executor;
   std::optional<Retry> retry;
   Executor *counted = nullptr; // runs the attempt of the last step that counted
@@ -144,7 +145,8 @@ Status Run::prepare() {
     return s;
   if (Status s = openOutputs(); !s)
     return s;
-  support::Result<std::unique_ptr<Executor>> made = makeExecutor(program, kernels, options, steps, context.retry);
+  support::Result<std::unique_ptr<Executor>> made = makeExecutor(
+      program, kernels, options, steps, context.retry, options.dump.empty() ? RoutesHook() : routes.hook());
   if (!made)
     return made.takeError();
   executor = std::move(*made);
@@ -428,6 +430,8 @@ Status Run::loop() {
     if (Status s = step(index, result); !s)
       return s;
     losses.push_back(result.loss);
+    if (!options.dump.empty())
+      routes.keepStep();
     context.begin();
     writeDueTrace(out, *executor);
     // Captures the gradients before an evaluation overwrites the accumulators.
@@ -513,7 +517,7 @@ support::Result<Ended> Run::finish(const Status &ran) {
   if (same && !options.dump.empty() && (!early || !losses.empty()) &&
       statesConsistent()) {
     support::Progress::Phase phase(progress, "writing " + options.dump);
-    Status dumped = writeDump(options.dump, *executor, losses, gradients, phase);
+    Status dumped = writeDump(options.dump, *executor, losses, gradients, routes, phase);
     phase.end();
     problems.add(dumped, "--dump: ");
     if (dumped)

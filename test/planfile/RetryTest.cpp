@@ -28,6 +28,24 @@ void expect(void (*change)(ProgramT &), const std::string &text) {
   }
 }
 
+// Adds a launch that writes routes.
+void addRoutes(ProgramT &program, int64_t tokens) {
+  LaunchT launch;
+  launch.routes = std::make_unique<RoutesT>();
+  launch.routes->router = "gate";
+  launch.routes->global_shape = {1, tokens, 2};
+  auto instruction = std::make_unique<InstructionT>();
+  instruction->body.Set(std::move(launch));
+  program.stages[0]->procedures[0]->instructions.push_back(std::move(instruction));
+}
+
+TEST(Retry, RoutesLieAlike) {
+  expect([](ProgramT &retry) { addRoutes(retry, 4); }, "its routers");
+  ProgramT first = test::makePlan({}), retry = test::makePlan({});
+  addRoutes(first, 4), addRoutes(retry, 4);
+  EXPECT_TRUE(bool(checkRetry(first, retry)));
+}
+
 TEST(Retry, StatesLieAlike) {
   expect([](ProgramT &) {}, "");
   expect([](ProgramT &retry) { retry.stages[0]->arena_bytes += 1 << 20; }, "");

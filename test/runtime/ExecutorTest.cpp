@@ -200,6 +200,47 @@ TEST(Executor, LaunchIsSplitOverRows) {
   }
 }
 
+// Chooses expert 5 for each token.
+void chooseFive(void *const *buffers, const int64_t *, int64_t begin, int64_t end) {
+  std::fill(static_cast<int64_t *>(buffers[2]) + begin, static_cast<int64_t *>(buffers[2]) + end, 5);
+}
+
+// The caller sees the routes of each rank and micro-batch where they were written, and may change them.
+TEST(Executor, RoutesAreShown) {
+  auto program = makeProgram({2, 1}, 1, 1024, 1, 2, 2);
+  LaunchT launched = launch(*program, "route", refs(ref(0, 2 * 8 * 4), ref(64, 8 * 4), ref(128, 2 * 8, 64)), 2);
+  launched.routes = std::make_unique<RoutesT>();
+  launched.routes->router = "gate";
+  launched.routes->global_shape = {4, 1}, launched.routes->local_shape = {2, 1};
+  launched.routes->dims.push_back(std::make_unique<DimShardingT>());
+  launched.routes->dims.back()->axes = {0};
+  launched.routes->experts = 8;
+  for (const auto &operand : launched.operands)
+    operand->access = operand == launched.operands.back() ? Access::Write : Access::Read;
+  add(*program, 0, std::move(launched));
+  Kernels kernels({chooseFive});
+  ExecutorOptions options;
+  std::vector<std::string> seen;
+  options.workers = 1;
+  options.routes = [&](const runtime::WrittenRoutes &written) {
+    seen.push_back(support::text(written.of.router, " ", written.coordinate[0], " ", written.microBatch, " ",
+                                 written.scores[15], " ", written.bias[7], " ", written.routes[1]));
+    written.routes[1] = 3;
+  };
+  auto executor = makeExecutor(*program, kernels, options);
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    at<float>(*executor, rank, 0)[15] = 0.5f + float(rank);
+    at<float>(*executor, rank, 64)[7] = 2;
+  }
+  ASSERT_TRUE(bool(executor->runStep({})));
+  std::sort(seen.begin(), seen.end());
+  EXPECT_EQ(seen, (std::vector<std::string>{"gate 0 0 0.5 2 5", "gate 0 1 0.5 2 5", "gate 1 0 1.5 2 5", "gate 1 1 1.5 2 5"}));
+  for (uint64_t slot : {0, 1}) {
+    EXPECT_EQ(at<int64_t>(*executor, 1, 128 + 64 * slot)[0], 5);
+    EXPECT_EQ(at<int64_t>(*executor, 1, 128 + 64 * slot)[1], 3);
+  }
+}
+
 // C += A B by nothing but its scalars: sizes, then the strides of A, B and C.
 void fallbackMatmul(void *const *buffers, const int64_t *s, int64_t begin, int64_t end) {
   int64_t m = s[1], columns = s[2], depth = s[3];

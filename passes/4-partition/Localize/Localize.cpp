@@ -182,6 +182,8 @@ LogicalResult Localizer::writeOp(Operation &op, OpBuilder &builder) {
   if (Value offset = offsetFor(&op, builder))
     local->insertOperands(local->getNumOperands(), offset);
   dropMarks(local);
+  if (isa<graph::RouteOp, graph::LimitRoutesOp>(op))
+    local->setAttr(kSharding, getSharding(op.getResult(0)));
   map.map(op.getResults(), local->getResults());
   return success();
 }

@@ -74,7 +74,7 @@ LogicalResult StageBuilder::buildLaunch(Operation &op) {
     writes.push_back(bufferOf(result));
   auto launch = plan::LaunchOp::create(b, op.getLoc(), reads, writes,
                                        scalars.empty() ? ArrayAttr() : b.getArrayAttr(scalars),
-                                       StringAttr(), IntegerAttr(), DenseI64ArrayAttr(),
+                                       getRoutes(&op, mesh), StringAttr(), IntegerAttr(), DenseI64ArrayAttr(),
                                        b.getI64IntegerAttr(kCompute), getOrigin(&op));
   SmallVector<Value> values(tensors);
   llvm::append_range(values, op.getResults());

@@ -44,6 +44,27 @@ plan::OriginAttr getOrigin(Operation *op) {
   return plan::OriginAttr::get(op->getContext(), kinds, names.getArrayRef(), tactic, rule, detail);
 }
 
+// Returns the shape on the whole mesh of what `layout` cuts into parts of this one.
+static SmallVector<int64_t> globalShape(ArrayRef<int64_t> local, parallel::ShardingAttr layout,
+                                        parallel::MeshAttr mesh) {
+  SmallVector<int64_t> shape(local);
+  for (auto [size, axes] : llvm::zip(shape, parallel::getAxes(layout)))
+    size *= parallel::getGroupSize(mesh, axes);
+  return shape;
+}
+
+plan::RoutesAttr getRoutes(Operation *op, parallel::MeshAttr mesh) {
+  StringRef router = parallel::getNodeName(op->getLoc());
+  auto layout = op->getAttrOfType<parallel::ShardingAttr>(parallel::kSharding);
+  if (!isa<graph::RouteOp, graph::LimitRoutesOp>(op) || router.empty() || !layout)
+    return {};
+  Builder b(op->getContext());
+  SmallVector<int64_t> shape = globalShape(cast<RankedTensorType>(op->getResult(0).getType()).getShape(), layout, mesh);
+  return plan::RoutesAttr::get(op->getContext(), b.getStringAttr(router),
+                               b.getArrayAttr(SmallVector<Attribute>(layout.getDims().begin(), layout.getDims().end())),
+                               b.getDenseI64ArrayAttr(shape));
+}
+
 // Describes a value that crosses a stage boundary: its name, its global type and its sharding.
 static DictionaryAttr describePart(Value value, parallel::ShardingAttr layout,
                                    parallel::MeshAttr mesh) {
@@ -54,8 +75,7 @@ static DictionaryAttr describePart(Value value, parallel::ShardingAttr layout,
     fields.push_back(b.getNamedAttr("names", b.getStrArrayAttr({name})));
   SmallVector<int64_t> shape(type.getShape());
   if (layout && layout.getDims().size() == shape.size()) {
-    for (auto [size, axes] : llvm::zip(shape, parallel::getAxes(layout)))
-      size *= parallel::getGroupSize(mesh, axes);
+    shape = globalShape(shape, layout, mesh);
     fields.push_back(b.getNamedAttr("layout", layout));
   }
   fields.push_back(b.getNamedAttr("type", TypeAttr::get(type.clone(shape))));

@@ -12,6 +12,9 @@ namespace llmc {
 // ops of a group; of a collective also its tactic, rule and the other fields of `parallel.origin`.
 plan::OriginAttr getOrigin(mlir::Operation *op);
 
+// Returns whose routes `op` chooses or limits; null of any other op, and of a router that has no name.
+plan::RoutesAttr getRoutes(mlir::Operation *op, parallel::MeshAttr mesh);
+
 // Lists the values of a stage's function that cross a stage boundary, in the order of their
 // numbers.
 struct BoundaryValues {

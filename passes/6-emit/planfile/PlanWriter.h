@@ -78,6 +78,7 @@ private:
   std::unique_ptr<planfile::BufferRefT> operandRef(mlir::Operation *op, unsigned index);
   template <typename Message, typename Op> void fillMessage(Message &message, Op op, uint32_t axis);
   mlir::FailureOr<std::unique_ptr<planfile::LaunchT>> launchOf(plan::LaunchOp op);
+  mlir::FailureOr<std::unique_ptr<planfile::RoutesT>> routesOf(plan::LaunchOp op);
   mlir::LogicalResult writeMatmul(plan::MatmulOp op, const planfile::InstructionT &common,
                                   Instructions &out);
   mlir::FailureOr<std::unique_ptr<planfile::MatmulT>> groupedOf(plan::GroupedMatmulOp op);

@@ -104,7 +104,39 @@ FailureOr<std::unique_ptr<LaunchT>> PlanWriter::launchOf(plan::LaunchOp op) {
     for (int64_t extent : *extents)
       launch->scalars.push_back(coordExpr({extent}));
   launch->rows = *op.getRows();
+  if (op.getRoutes()) {
+    auto routes = routesOf(op);
+    if (failed(routes))
+      return failure();
+    launch->routes = std::move(*routes);
+  }
   return launch;
+}
+
+// Returns what a launch tells of the routes that it writes.
+FailureOr<std::unique_ptr<RoutesT>> PlanWriter::routesOf(plan::LaunchOp op) {
+  plan::RoutesAttr attribute = *op.getRoutes();
+  auto cuts = dimsOf(op, attribute.getDims());
+  if (failed(cuts))
+    return failure();
+  auto routes = std::make_unique<RoutesT>();
+  routes->router = attribute.getRouter().str();
+  routes->global_shape = attribute.getShape().asArrayRef().vec();
+  routes->local_shape = cast<plan::BufferType>(op.getWrites()[0].getType()).getTensor().getShape().vec();
+  routes->dims = std::move(*cuts);
+  Operation *by = &op.getBody().front().front();
+  if (auto limit = dyn_cast<graph::LimitRoutesOp>(by)) {
+    routes->kind = RoutesKind::Limited;
+    routes->experts = limit.getExperts();
+    return routes;
+  }
+  auto route = cast<graph::RouteOp>(by);
+  routes->kind = RoutesKind::Chosen;
+  routes->experts = route.getScores().getType().getShape().back();
+  routes->groups = route.getGroups();
+  routes->kept_groups = route.getKeptGroups();
+  routes->group_terms = route.getGroupTerms();
+  return routes;
 }
 
 // Narrows `ref` to the bytes from `element` on that a strided matrix of `sizes` touches.

@@ -136,7 +136,7 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
-  // expected-error @below {{C1: dims has axes of 1 dims, valid_shape 2 sizes}}
+  // expected-error @below {{C1: dims has axes of 1 dims, the shape 2 sizes}}
   %a = plan.buffer persistent {binding = #plan.state<@x, parameter, dims = [[]], valid_shape = [4, 8]>} : !plan.buffer<4x8xf32>
 }
 
@@ -292,6 +292,38 @@ plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#pl
     }
   }
 }
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer step : !plan.buffer<4x2xf32>
+  plan.procedure @f forward {
+    // expected-error @below {{C4: has #plan.routes<"gate", dims = [[], []], shape = [4, 2]>, and is not one op that writes routes of as many dims}}
+    plan.launch reads(%a : !plan.buffer<4x2xf32>) writes(%a : !plan.buffer<4x2xf32>)
+        attributes {stream = 0, routes = #plan.routes<"gate", dims = [[], []], shape = [4, 2]>} {
+    ^bb0(%x: tensor<4x2xf32>):
+      plan.yield %x : tensor<4x2xf32>
+    }
+  }
+}
+
+// -----
+plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer step : !plan.buffer<4x8xf32>
+  %r = plan.buffer step : !plan.buffer<4x2xi64>
+  plan.procedure @f forward {
+    // expected-error @below {{C4: has #plan.routes<"gate", dims = [[]], shape = [8]>, and is not one op}}
+    plan.launch reads(%a : !plan.buffer<4x8xf32>) writes(%r : !plan.buffer<4x2xi64>)
+        attributes {stream = 0, routes = #plan.routes<"gate", dims = [[]], shape = [8]>} {
+    ^bb0(%x: tensor<4x8xf32>):
+      %y = graph.route %x : (tensor<4x8xf32>) -> tensor<4x2xi64>
+      plan.yield %y : tensor<4x2xi64>
+    }
+  }
+}
+
+// -----
+// expected-error @below {{C1: dims has axes of 1 dims, the shape 2 sizes}}
+module attributes {test.routes = #plan.routes<"gate", dims = [[]], shape = [4, 2]>} {}
 
 // -----
 plan.stage @s attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {

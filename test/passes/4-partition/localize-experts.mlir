@@ -1,4 +1,4 @@
-// RUN: llmc-opt %s --llmc-localize | FileCheck %s
+// RUN: llmc-opt %s --split-input-file --llmc-localize | FileCheck %s
 
 // Rows are sorted by their experts and sent, as many as there are; they come back the same way. Counts go
 // ahead of the numbers of the experts, and each side counts what it sends and what it has room for.
@@ -30,5 +30,21 @@ module attributes {parallel.mesh = #parallel.mesh<["pp"=1, "dp"=2], ep = ["dp"]>
     %y = graph.collect %d, %r, %s {experts = 4, parallel.in = [#four, #rows, #rows], parallel.out = [#four]}
         : (tensor<2x4x4x8xf32>, tensor<2x4x2xi64>, tensor<2x4x4xi64>) -> tensor<2x4x2x8xf32>
     return {parallel.in = [#four]} %y : tensor<2x4x2x8xf32>
+  }
+}
+
+// -----
+
+// What chooses or limits routes says how they lie on the ranks.
+// CHECK: graph.route %arg0 {parallel.sharding = #parallel.sharding<[{"dp"}, {}, {}]>} : (tensor<1x4x8xf32>) -> tensor<1x4x2xi64>
+// CHECK: graph.limit_routes %{{.*}} {capacity = 2 : i64, experts = 8 : i64, parallel.sharding = #parallel.sharding<[{"dp"}, {}, {}]>}
+#rows = #parallel.sharding<[{"dp"}, {}, {}]>
+module attributes {parallel.mesh = #parallel.mesh<["pp"=1, "dp"=2]>} {
+  func.func @forward_0(%x: tensor<2x4x8xf32> {graph.input = "x", parallel.sharding = #rows})
+      -> (tensor<2x4x2xi64> {graph.output = "y"}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+    %r = graph.route %x {parallel.in = [#rows], parallel.out = [#rows]} : (tensor<2x4x8xf32>) -> tensor<2x4x2xi64>
+    %y = graph.limit_routes %r {capacity = 2, experts = 8, parallel.in = [#rows], parallel.out = [#rows]}
+        : (tensor<2x4x2xi64>) -> tensor<2x4x2xi64>
+    return {parallel.in = [#rows]} %y : tensor<2x4x2xi64>
   }
 }
