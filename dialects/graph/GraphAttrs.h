@@ -13,6 +13,7 @@ inline constexpr llvm::StringLiteral kModel = "graph.model";         // dictiona
 inline constexpr llvm::StringLiteral kFiles = "graph.files";         // list of {path, byte_size, hash}
 inline constexpr llvm::StringLiteral kConstants = "graph.constants"; // names of what is not trained
 inline constexpr llvm::StringLiteral kBatch = "graph.batch";         // rows of one micro-batch, global
+inline constexpr llvm::StringLiteral kChoices = "graph.choices";     // of experts, of one micro-batch, global
 inline constexpr llvm::StringLiteral kMode = "graph.mode";           // "infer"; missing: training
 inline constexpr llvm::StringLiteral kInputs = "graph.inputs";       // list of {name, type, ...}
 
@@ -23,6 +24,10 @@ inline constexpr llvm::StringLiteral kScalar = "graph.scalar";   // name of what
 inline constexpr llvm::StringLiteral kOutput = "graph.output";   // name of an output of the program
 // Names the output that counts rows which found no room at their experts (graph.exchange_routes).
 inline constexpr llvm::StringLiteral kLostRows = "moe_lost";
+// Names the output that counts choices of experts which a limit leaves out (LimitRoutes).
+inline constexpr llvm::StringLiteral kDroppedChoices = "moe_dropped";
+// Names the output that is the loss without what balances experts; missing: "loss" has nothing of that.
+inline constexpr llvm::StringLiteral kCrossEntropy = "cross_entropy";
 // Names results of @forward that balance experts (BalanceExperts): the auxiliary loss of each row, and what
 // has the loads of experts as its gradient with respect to the biases of routers.
 inline constexpr llvm::StringLiteral kAuxiliaryLoss = "moe_aux";
@@ -32,7 +37,7 @@ inline constexpr llvm::StringLiteral kLoader = "graph.loader";   // #graph.loade
 inline constexpr llvm::StringLiteral kPrimal = "graph.primal";   // pairs a value with its
 inline constexpr llvm::StringLiteral kCotangent = "graph.cotangent"; // cotangent, by number
 
-// Names attributes of ops.
+// Names attributes of ops. A sum over the step that is neither loss nor tokens has the name of its output too.
 inline constexpr llvm::StringLiteral kBackward = "graph.backward"; // unit: op of the backward pass
 inline constexpr llvm::StringLiteral kId = "graph.id";             // number of a forward op
 inline constexpr llvm::StringLiteral kCotangentOf = "graph.cotangent_of"; // [id, result] pairs

@@ -486,7 +486,7 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
                               {options.pp, options.chunks(), options.stages},
                               {options.ep, moeBudget(module, options), options.moeCapacity,
                                balanceOf(module, options).auxLoss, balanceOf(module, options).biasRate,
-                               options.countsLost}});
+                               options.countsLost, /*countsDropped=*/true}});
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.

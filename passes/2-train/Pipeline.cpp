@@ -18,6 +18,7 @@ void llmc::buildExpertPipeline(mlir::OpPassManager &pm, const ExpertOptions &opt
     // An expert takes so many rows wherever it is: that is decided before anything is sent.
     LimitRoutesOptions limit;
     limit.capacity = options.capacity;
+    limit.counts = options.countsDropped;
     pm.addPass(createLimitRoutes(limit));
   }
   if (options.auxLoss > 0 || options.biasRate > 0) {

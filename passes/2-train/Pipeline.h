@@ -31,6 +31,7 @@ struct ExpertOptions {
   double budget = 2, capacity = 0;
   double auxLoss = 0, biasRate = 0;
   bool countsLost = false; // also where no row can lack room
+  bool countsDropped = false; // choices beyond capacity, which a training reports
 };
 
 struct TrainOptions {

@@ -70,7 +70,7 @@ public:
   // Returns false if a step failed while it changed weights and moments, else true.
   bool statesConsistent() const { return !committing_; }
 
-  // Runs only what LossSlice.h finds, for outputs "loss" and "tokens". Writes accumulators and
+  // Runs only what LossSlice.h finds, for the evaluated loss and its tokens. Writes accumulators and
   // activations, but no weight, moment, count or profile. Fails under an interleaving.
   support::Status evaluate(const std::vector<const std::byte *> &inputs);
 

@@ -24,7 +24,7 @@ namespace {
 class Slicer {
 public:
   explicit Slicer(const ProgramT &program)
-      : program(program), trace(planfile::buildTrace(program, 1)) {}
+      : program(program), trace(planfile::buildTrace(program, 1)), evaluated(evaluatedOutput(program)) {}
 
   support::Result<LossSlice> run();
 
@@ -45,6 +45,7 @@ private:
 
   const ProgramT &program;
   const planfile::Trace trace;
+  const std::string_view evaluated;
   std::vector<std::vector<uint32_t>> first; // by stage and procedure
   std::vector<std::set<uint32_t>> sources;  // by instruction: those whose results it uses
   std::vector<bool> wanted;
@@ -95,7 +96,7 @@ void Slicer::follow(uint32_t stage) {
         sources[self].insert(numberOf(trace.nodes[member]));
   }
   for (const auto &output : program.stages[stage]->outputs)
-    if (output->name == "loss" || output->name == "tokens" || output->name == "moe_lost")
+    if (output->name == evaluated || output->name == "tokens" || output->name == "moe_lost")
       writersIn(output->buffer->offset, output->buffer->offset + output->buffer->size,
                 [&](uint32_t writer) { want(writer); });
 }
@@ -165,6 +166,14 @@ support::Result<LossSlice> Slicer::run() {
 }
 
 } // namespace
+
+std::string_view runtime::evaluatedOutput(const ProgramT &program) {
+  for (const auto &stage : program.stages)
+    for (const auto &output : stage->outputs)
+      if (output->name == "cross_entropy")
+        return "cross_entropy";
+  return "loss";
+}
 
 support::Result<LossSlice> runtime::lossSlice(const ProgramT &program) {
   return Slicer(program).run();

@@ -1,5 +1,6 @@
 #include "runtime/train/Evaluation.h"
 
+#include "runtime/plan/LossSlice.h"
 #include "runtime/session/Session.h"
 
 #include <cmath>
@@ -61,7 +62,7 @@ support::Result<std::optional<double>> Evaluation::run(Executor &first, Retry &r
     }
     if (support::Status s = checkRoom(*executor); !s)
       return error("--eval-data: ", s.message());
-    double loss = readOutput(*executor, "loss").value_or(NAN);
+    double loss = readOutput(*executor, evaluatedOutput(executor->program())).value_or(NAN);
     double count = readOutput(*executor, "tokens").value_or(1); // 1: equal weights
     sum += loss * count;
     tokens += count;

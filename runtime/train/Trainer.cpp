@@ -43,6 +43,7 @@ struct StepResult {
   double scale = 0;     // of the loss
   bool skipped = false; // a gradient was not finite, and nothing changed
   double load = 0;      // Executor::largestLoad()
+  double dropped = 0;   // choices of experts beyond their capacity
   double lost = 0;      // rows that found no room at first: the step was taken back, and run again
   std::optional<double> evalLoss; // none: not evaluated after the step
 };
@@ -284,6 +285,7 @@ Status Run::step(uint64_t index, StepResult &result) {
       return error("step ", index + 1, ": ", s.message());
   result.tokens = readOutput(*counted, "tokens").value_or(NAN);
   result.load = counted->largestLoad();
+  result.dropped = readOutput(*counted, "moe_dropped").value_or(0);
   result.skipped = readOutput(*counted, "skipped").value_or(0) != 0;
   result.time = seconds(Clock::now() - start);
   return ok();
@@ -363,6 +365,8 @@ void Run::log(uint64_t step, const StepResult &r, double tokens) {
     line["moe_overflow"] = r.lost > 0 ? 1 : 0;
   if (step > 0 && r.load > 0)
     line["moe_load_max"] = r.load;
+    line["moe_dropped"] = program.moe_choices > 0 ? r.dropped / double(program.moe_choices) : 0;
+  }
   if (r.evalLoss)
     line["eval_loss"] = *r.evalLoss;
   Status written = metrics->append(line.dump());

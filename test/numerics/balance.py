@@ -1,4 +1,4 @@
-"""Balance of experts: the auxiliary loss and the moved biases, on every mesh and against numpy.
+"""Balance of experts: the auxiliary loss, the moved biases and what a capacity drops, on every mesh and against numpy.
 
 In the models of these checks attention and experts give nothing, so that every router sees the norm of the
 tokens' embeddings, and numpy follows from tokens and weights what a router does, in float64.
@@ -166,6 +166,67 @@ def biases(folder):
     return f"{moved} of {STEPS * len(layers) * EXPERTS} moves, {len(meshes)} meshes; bf16: {below(low, 1e-4, 'fraction of a step')}"
 
 
+def metrics(program, folder, *flags):
+    """Lines of --metrics of a run."""
+    log = os.path.join(folder, "log.jsonl")
+    call([program, *flags, "--metrics", log, "--force"])
+    with open(log) as lines:
+        return [json.loads(line) for line in lines]
+
+
+def loads_of_rows(values, content, router, first, epsilon, squash, ids):
+    """How many choices of each row take each expert, [layers, rows, experts]."""
+    loads = []
+    for layer in range(first, content["num_hidden_layers"]):
+        _, logits = scored(values, ids, layer, f"model.layers.{layer}.{router}", epsilon)
+        if squash:
+            scores = 1 / (1 + np.exp(-logits))
+            groups = chosen(np.sort(scores.reshape(*scores.shape[:-1], 4, 2), axis=-1).sum(axis=-1), 2)
+            logits = np.where(np.repeat(groups, 2, axis=-1) > 0, scores, -1)
+        loads.append(chosen(logits, CHOICES).sum(axis=1))
+    return np.array(loads)
+
+
+def dropped(folder, content, router, first, epsilon, squash, factor, meshes):
+    """Metrics tell which part of all choices the capacity drops: of each step exactly what numpy counts, on every mesh."""
+    values, path = weights(folder, content, still=True)
+    ids, _, flags = rows(folder)
+    flags += ["--weights", path, "--lr", 0, "--steps", STEPS]
+    room = int(np.ceil(SEQ * CHOICES * factor / EXPERTS))
+    loads = [loads_of_rows(values, content, router, first, epsilon, squash, ids[step]) for step in range(STEPS)]
+    expected = [np.sum(np.maximum(own - room, 0)) / np.sum(own) for own in loads]
+    require(len(set(expected)) > 1 and 0 < min(expected) < max(expected) < 1, f"numpy counts {expected}, which shows little")
+    for mesh, *choices in meshes:
+        lines = metrics(compiled(folder, content, mesh, "--moe-capacity", factor, *choices), folder, *flags)
+        got = [line["moe_dropped"] for line in lines]
+        require(got == expected, f"{mesh} {choices}: metrics say {got}, numpy {expected}")
+        overflows = [line.get("moe_overflow") for line in lines]
+        require(("--moe-budget" in choices) == (1 in overflows), f"{mesh} {choices}: moe_overflow is {overflows}")
+    for choices in [], ["--moe-capacity", EXPERTS]:
+        got = [line["moe_dropped"] for line in metrics(compiled(folder, content, "2", *choices), folder, *flags)]
+        require(got == [0] * STEPS, f"{choices} drops nothing, metrics say {got}")
+    return f"{len(meshes)} meshes, " + ", ".join(f"{part:.4f}" for part in expected)
+
+
+def evaluated(folder, content, meshes):
+    """An evaluation gives the cross entropy alone: with an auxiliary loss the same number as without."""
+    _, path = weights(folder, content, still=False)
+    tokens = os.path.join(folder, "tokens.bin")
+    np.random.default_rng(8).integers(0, 96, 4 * ROWS * SEQ).astype("<u2").tofile(tokens)
+    flags = ["--data", tokens, "--eval-data", tokens, "--weights", path, "--lr", 0, "--steps", 2]
+    for mesh, *choices in meshes:
+        found = {}
+        for balance in (["none"], ["aux", "--moe-aux-loss", ALPHA]):
+            program = compiled(folder, content, mesh, "--moe-balance", *balance, *choices)
+            alone = metrics(program, folder, *flags[:-1], 0)
+            found[balance[0]] = [line["loss"] for line in metrics(program, folder, *flags)], alone[0]["eval_loss"]
+            require(metrics(program, folder, *flags)[-1]["eval_loss"] == alone[0]["eval_loss"], f"{mesh}: two evaluations differ")
+        more = [aux - none for aux, none in zip(found["aux"][0], found["none"][0])]
+        require(min(more) > 0.1, f"{mesh} {choices}: training losses {found} have no auxiliary loss")
+        require(found["aux"][1] == found["none"][1], f"{mesh} {choices}: evaluated losses are {found['aux'][1]}, without aux {found['none'][1]}")
+    return f"{len(meshes)} meshes, the same bits; training losses have {more[0]:.4f} more"
+
+
 def trained_bits(folder):
     """Biases that move while weights learn have the same bits however data are shared out."""
     _, path = weights(folder, DEEPSEEK, still=False)
@@ -270,6 +331,15 @@ def main():
               ("2x2x1", "--micro-batch", 2), ("1x1x4",), ("cp=2",), ("2x2x2", "--ep", 2, "--zero", 3)]
     suite.run("auxiliary loss of mixtral on meshes", on_meshes, MIXTRAL, aux, meshes)
     suite.run("auxiliary loss of deepseek_v3 on meshes", on_meshes, DEEPSEEK, aux, [("2x1x2", "--ep", 2), ("1x2x1", "--micro-batch", 2), ("cp=2",)])
+    meshes = [("1",), ("1", "--micro-batch", 8), ("2", "--micro-batch", 2), ("cp=2",), ("1x1x4",), ("1x1x2", "--sequence-parallel", "off"),
+              ("dp=2,ep=2",), ("dp=2,cp=2,tp=2,ep=8", "--recompute", "full"), ("1x2x1", "--virtual-stages", 2),
+              ("2x2x2", "--ep", 4, "--zero", 3), ("4x1x1", "--ep", 4, "--moe-budget", 1), ("1x2x1", "--schedule", "zero-bubble"),
+              ("2x1x2", "--ep", 2, "--moe-balance", "aux", "--moe-aux-loss", ALPHA), ("2x1x1", "--no-fusion")]
+    suite.run("what a capacity drops of mixtral by numpy", dropped, MIXTRAL, "block_sparse_moe.gate.weight", 0, 1e-5, False, 1.25, meshes)
+    suite.run("what a capacity drops of deepseek_v3 by numpy", dropped, DEEPSEEK, "mlp.gate.weight", 1, 1e-6, True, 1,
+              [("1",), ("dp=2,cp=2,ep=4",), ("2x2x1", "--ep", 2, "--moe-balance", "bias", "--moe-bias-rate", 1e-9)])
+    suite.run("evaluated loss with aux", evaluated, MIXTRAL,
+              [("1",), ("2x2x2", "--ep", 2, "--zero", 3), ("1x2x1", "--schedule", "zero-bubble"), ("dp=2,ep=2", "--moe-budget", 1)])
     suite.run("biases by numpy, on meshes", biases)
     suite.run("biases while weights learn", trained_bits)
     suite.run("biases are no gradients", out_of_the_norm)

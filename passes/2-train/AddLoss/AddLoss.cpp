@@ -30,6 +30,7 @@ SmallVector<int64_t> columnShape(Value rows) {
 
 struct Loss {
   Value loss;      // sum over the rows that count
+  Value auxiliary; // sum of what balances experts, or null
   Value tokens;    // how many rows count
   Value weight;    // 1 for each row that counts, else 0
   Value cotangent; // of the logits
@@ -81,16 +82,16 @@ Loss buildLoss(OpBuilder &builder, Value logits, Value labels, Value scale) {
   return result;
 }
 
-// Adds the auxiliary loss of each row of tokens to the sum, as often as the row has labels that count, so that
-// the mean over these labels has the mean of the rows. Returns the cotangent of the rows' losses.
+// Sums the auxiliary loss of each row of tokens as often as the row has labels that count, so that the mean over
+// these labels has the mean of the rows. Returns the cotangent of the rows' losses.
 Value addAuxiliary(Loss &loss, Value auxiliary, Value scale) {
   OpBuilder builder(auxiliary.getContext());
   builder.setInsertionPointAfter(loss.lastForward);
   Build b(builder, named(builder.getContext(), "auxiliary loss"));
   Value tokens = b.reduce(loss.weight, ReduceKind::sum, {1});
   Value weighted = b.mul(auxiliary, tokens);
-  loss.loss = b.add(loss.loss, b.reduce(weighted, ReduceKind::sum, {0}));
-  loss.lastForward = loss.loss.getDefiningOp();
+  loss.auxiliary = b.reduce(weighted, ReduceKind::sum, {0});
+  loss.lastForward = loss.auxiliary.getDefiningOp();
   // Counts again for the backward pass, which sends this to the stages that have routers.
   builder.setInsertionPointAfterValue(loss.cotangent);
   Value cotangent = b.reduce(loss.weight, ReduceKind::sum, {1});
@@ -113,7 +114,7 @@ private:
   // Adds an argument and, for a sum, its state.
   Value addLabels(func::FuncOp micro, RankedTensorType logits);
   Value addScale(func::FuncOp micro);
-  Value addSum(func::FuncOp micro, StringRef name, StringRef origin);
+  Value addSum(func::FuncOp micro, StringRef name, StringRef origin, StringRef output = "");
 };
 
 // Returns the result of @forward that has this name, or null.
@@ -172,13 +173,16 @@ Value AddLoss::addScale(func::FuncOp micro) {
   return micro.getArgument(index);
 }
 
-Value AddLoss::addSum(func::FuncOp micro, StringRef name, StringRef origin) {
+// Marks a sum that is an output by itself with the output's name.
+Value AddLoss::addSum(func::FuncOp micro, StringRef name, StringRef origin, StringRef output) {
   OpBuilder builder(micro);
   auto type = RankedTensorType::get({}, builder.getF32Type());
   auto state = StateOp::create(builder, named(&getContext(), origin), name, type, Role::accumulator,
                                /*of=*/FlatSymbolRefAttr(), /*views=*/ArrayAttr(),
                                /*stacked=*/false, /*valid_shape=*/ArrayAttr());
   // A model may have a state of that name already; the table then picks another.
+  if (!output.empty())
+    state->setAttr(graph::kOutput, builder.getStringAttr(output));
   state->remove();
   SymbolTable(getOperation()).insert(state, Block::iterator(micro));
   auto attribute = builder.getNamedAttr(graph::kState, FlatSymbolRefAttr::get(state));
@@ -197,8 +201,8 @@ void AddLoss::runOnOperation() {
   Value logits = terminator->getOperand(0);
   logits = Build(builder, logits.getLoc()).cast(logits, builder.getF32Type());
 
-  Value lost = resultNamed(micro, graph::kLostRows), auxiliary = resultNamed(micro, graph::kAuxiliaryLoss),
-        choices = resultNamed(micro, graph::kBiasedChoices);
+  Value lost = resultNamed(micro, graph::kLostRows), dropped = resultNamed(micro, graph::kDroppedChoices),
+        auxiliary = resultNamed(micro, graph::kAuxiliaryLoss), choices = resultNamed(micro, graph::kBiasedChoices);
   if (auxiliary && (shapeOf(logits).size() != 3 || shapeOf(auxiliary) != shapeOf(logits).take_front())) {
     emitError(logits.getLoc(), "the model's first output has type ")
         << logits.getType() << " and the auxiliary loss of its rows " << auxiliary.getType()
@@ -224,10 +228,15 @@ void AddLoss::runOnOperation() {
   Value newTokens = Build(builder, loss.tokens.getLoc()).add(tokensSum, loss.tokens);
 
   SmallVector<Value> sums = {lossSum, tokensSum}, results = {newLoss, newTokens};
-  if (lost) {
-    sums.push_back(addSum(micro, "lost.sum", "rows without room"));
-    results.push_back(Build(builder, lost.getLoc()).add(sums.back(), lost));
-  }
+  auto addOutput = [&](Value value, StringRef name, StringRef origin, StringRef output) {
+    if (!value)
+      return;
+    sums.push_back(addSum(micro, name, origin, output));
+    results.push_back(Build(builder, value.getLoc()).add(sums.back(), value));
+  };
+  addOutput(loss.auxiliary, "auxiliary.sum", "auxiliary loss", graph::kAuxiliaryLoss);
+  addOutput(lost, "lost.sum", "rows without room", graph::kLostRows);
+  addOutput(dropped, "dropped.sum", "choices beyond capacity", graph::kDroppedChoices);
   SmallVector<Attribute> bindings;
   for (Value sum : sums)
     bindings.push_back(micro.getArgAttr(cast<BlockArgument>(sum).getArgNumber(), graph::kState));

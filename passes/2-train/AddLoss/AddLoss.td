@@ -12,11 +12,13 @@ def AddLoss : Pass<"llmc-add-loss", "::mlir::ModuleOp"> {
       cotangent of the summed loss with respect to them (`graph.cotangent = 0`),
       whose ops carry `graph.backward`: exp(logits - lse) - one_hot(labels) on
       rows that count, so only lse is kept beside the logits.
-      A result `graph.output = "moe_aux"` (llmc-balance-experts), [batch], adds to the loss each row's number
-      as often as the row has labels that count: the mean over these labels that @update forms is then
-      that of the cross entropy and, where all rows have as many labels, the mean of the auxiliary losses of the
+      A result `graph.output = "moe_aux"` (llmc-balance-experts), [batch], is summed in `@auxiliary.sum`, each row's
+      number as often as the row has labels that count: the mean over these labels that @update forms and adds to that
+      of the cross entropy is, where all rows have as many labels, the mean of the auxiliary losses of the
       rows. Its cotangent is that count. A result `graph.output = "moe_bias"` has the cotangent 1, without
       a scale, and adds nothing to the loss. They are pairs of further numbers.
+      Results "moe_lost" (llmc-exchange-rows) and "moe_dropped" (llmc-limit-routes) are counts, summed in `@lost.sum` and
+      `@dropped.sum`. These sums have the name of what they sum as `graph.output`.
       `scaled`: the last argument is `graph.scalar = "loss_scale"`, by which the
       cotangent is multiplied, so that small gradients do not vanish in f16
       (Micikevicius et al., 2018).

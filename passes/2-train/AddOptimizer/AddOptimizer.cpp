@@ -29,6 +29,9 @@ struct Parameter {
   StateOp updated() const { return master ? master : state; }
 };
 
+// Returns the name of the output of which a state is the sum.
+StringRef outputOf(StateOp state) { return state->getAttrOfType<StringAttr>(graph::kOutput).getValue(); }
+
 class AddOptimizer : public llmc::impl::AddOptimizerBase<AddOptimizer> {
 public:
   using AddOptimizerBase::AddOptimizerBase;
@@ -51,16 +54,17 @@ private:
   }
 
   SmallVector<Parameter> parameters;
-  StateOp lossState, tokensState, lostState; // the last where rows may find no room at their experts
+  StateOp lossState, tokensState;
+  SmallVector<std::pair<StateOp, Value>> otherSums; // with the names of their outputs
   func::FuncOp update;
-  Value lossSum, tokensSum, lostSum;
+  Value lossSum, tokensSum, crossEntropy; // the last is null where the loss is nothing else
   // Tells whether the update takes place, and the output that says so; null: it always does.
   Value isFinite, skipped;
   std::map<std::string, Value> scalars;
 };
 
-// Collects the states that @micro binds, in argument order. The two accumulators that belong to no
-// parameter are the sums of loss and tokens.
+// Collects the states that @micro binds, in argument order. The accumulators that belong to no
+// parameter are the sums of loss and tokens, and those that have the name of an output.
 LogicalResult AddOptimizer::collect() {
   auto micro = getOperation().lookupSymbol<func::FuncOp>("micro");
   if (!micro)
@@ -85,6 +89,8 @@ LogicalResult AddOptimizer::collect() {
     } else if (state.getRole() == Role::accumulator) {
       if (state.getOf())
         accumulators[state.getOfAttr().getAttr()] = state;
+      else if (state->hasAttr(graph::kOutput))
+        otherSums.push_back({state, Value()});
       else
         sums.push_back(state);
     }
@@ -94,15 +100,12 @@ LogicalResult AddOptimizer::collect() {
     if (!parameter.accumulator)
       return parameter.state.emitOpError("has no accumulator in @micro; differentiate first");
   }
-  if (sums.size() != 2 && sums.size() != 3)
+  if (sums.size() != 2)
     return micro.emitError("binds ") << sums.size()
-                                     << " accumulators that belong to no parameter, expected two: "
-                                        "the sum of the loss and the count of tokens, and perhaps the rows "
-                                        "without room";
+                                     << " accumulators that belong to no parameter and have no graph.output, expected "
+                                        "two: the sum of the loss and the count of tokens";
   lossState = sums[0];
   tokensState = sums[1];
-  if (sums.size() == 3)
-    lostState = sums[2];
   return success();
 }
 
@@ -151,8 +154,8 @@ void AddOptimizer::makeFunction(OpBuilder &builder) {
     bind(parameter.accumulator);
   bind(lossState);
   bind(tokensState);
-  if (lostState)
-    bind(lostState);
+  for (auto [state, sum] : otherSums)
+    bind(state);
   for (Parameter &parameter : parameters)
     if (adamw) {
       bind(parameter.m);
@@ -182,7 +185,8 @@ void AddOptimizer::makeFunction(OpBuilder &builder) {
     parameter.gradient = body->getArgument(next++);
   lossSum = body->getArgument(next++);
   tokensSum = body->getArgument(next++);
-  lostSum = lostState ? body->getArgument(next++) : BlockArgument();
+  for (auto &[state, sum] : otherSums)
+    sum = body->getArgument(next++);
   for (Parameter &parameter : parameters)
     if (adamw) {
       parameter.moment1 = body->getArgument(next++);
@@ -280,9 +284,17 @@ void AddOptimizer::buildStep(OpBuilder &builder) {
   // A step whose labels are all ignored has loss and gradient zero.
   Value tokens = MaximumOp::create(builder, counter.loc, tokensSum, one);
   Value loss = Build(builder, named("loss")).div(lossSum, tokens);
-  // Is known before any weight changes, as the loss is: both decide whether the step counts.
-  if (lostSum)
-    lostSum = MaximumOp::create(builder, named("rows without room"), lostSum, counter.constant(0, builder.getF32Type()));
+  for (auto &[state, sum] : otherSums) {
+    StringRef output = outputOf(state);
+    // Is known before any weight changes, as the loss is: both decide whether the step counts.
+    if (output == graph::kLostRows)
+      sum = MaximumOp::create(builder, state.getLoc(), sum, counter.constant(0, builder.getF32Type()));
+    if (output != graph::kAuxiliaryLoss)
+      continue;
+    Build b(builder, state.getLoc());
+    crossEntropy = loss;
+    loss = b.add(loss, b.div(sum, tokens));
+  }
   Value divisor = tokens;
   if (scaled)
     divisor = Build(builder, named("loss scale")).mul(tokens, scalars["loss_scale"]);
@@ -352,8 +364,11 @@ void AddOptimizer::returnResults(OpBuilder &builder, Value loss, Value norm) {
   give(loss, graph::kOutput, builder.getStringAttr("loss"));
   give(norm, graph::kOutput, builder.getStringAttr("grad_norm"));
   give(tokensSum, graph::kOutput, builder.getStringAttr("tokens"));
-  if (lostSum)
-    give(lostSum, graph::kOutput, builder.getStringAttr(graph::kLostRows));
+  if (crossEntropy)
+    give(crossEntropy, graph::kOutput, builder.getStringAttr(graph::kCrossEntropy));
+  for (auto [state, sum] : otherSums)
+    if (outputOf(state) != graph::kAuxiliaryLoss)
+      give(sum, graph::kOutput, builder.getStringAttr(outputOf(state)));
   if (skipped)
     give(skipped, graph::kOutput, builder.getStringAttr("skipped"));
   func::ReturnOp::create(builder, update.getLoc(), results);

@@ -11,7 +11,9 @@ def AddOptimizer : Pass<"llmc-add-optimizer", "::mlir::ModuleOp"> {
       bias_correction1 and bias_correction2 (1 - beta^t).
       It returns the new parameters, the new masters, the accumulators (now the mean gradient,
       before clipping), the new moments, and the outputs loss, grad_norm and
-      tokens. A step without tokens has gradient zero.
+      tokens. A step without tokens has gradient zero. Further sums of @micro have the name of an
+      output as `graph.output`: moe_lost and moe_dropped are given as they are; the mean of moe_aux is added to
+      the loss, and what the loss is without it is the output cross_entropy.
       Weight decay is for parameters of rank 2 and more, not counting the
       stacked dimension, whose sources have that too. Clip 0 is off.
       `scaled`: the mean gradient is divided by the scalar loss_scale too.

@@ -1,5 +1,6 @@
 // Adds what balances the experts of each router. Both ways are values of the model, so that gradients, layers and
 // meshes treat them as all others: layers carry their sum, which is a result of the function.
+#include "passes/2-train/ForwardSums.h"
 #include "passes/2-train/Passes.h"
 
 #include "dialects/graph/Build.h"
@@ -78,9 +79,11 @@ struct BalanceExperts : impl::BalanceExpertsBase<BalanceExperts> {
         choices.push_back(biasedChoices(b, op));
       ++numRouters;
     }
-    giveSum(forward, losses, kAuxiliaryLoss, /*stacks=*/false);
+    if (!losses.empty())
+      train::addOutput(forward, train::addOverLayers(forward, losses), kAuxiliaryLoss);
     // Serves as what is differentiated alone, so that layers need not pass it on.
-    giveSum(forward, choices, kBiasedChoices, /*stacks=*/true);
+    if (!choices.empty())
+      train::addOutput(forward, train::addOverLayers(forward, choices, train::SumOver::stacked), kBiasedChoices);
   }
 
   LogicalResult checkRows(RouteOp op) {
@@ -125,41 +128,6 @@ struct BalanceExperts : impl::BalanceExpertsBase<BalanceExperts> {
     auto type = RankedTensorType::get(shapeOf(op.getRoutes()), elementOf(op.getBias()));
     Value chosen = GatherOp::create(b.builder, b.loc, type, op.getBias(), op.getRoutes(), /*offset=*/Value());
     return b.reduce(chosen, ReduceKind::sum, llvm::to_vector(llvm::seq<int64_t>(type.getRank())));
-  }
-
-  // Gives the sum of `terms`, which stand in program order, as one more result of the function. Layers carry it, since
-  // those of several stages add to it; or stack their terms, if the sum is never computed.
-  static void giveSum(func::FuncOp forward, MutableArrayRef<Value> terms, StringRef name, bool stacks) {
-    if (terms.empty())
-      return;
-    Block &body = forward.getBody().front();
-    OpBuilder builder(&body, body.begin());
-    Value total = Build(builder, terms.front().getLoc()).constantLike(0, terms.front());
-    for (size_t i = 0, next = 0; i < terms.size(); i = next) {
-      Block *block = terms[i].getParentBlock();
-      Value sum;
-      for (next = i; next < terms.size() && terms[next].getParentBlock() == block; ++next) {
-        builder.setInsertionPointAfterValue(terms[next]);
-        sum = sum ? Build(builder, terms[next].getLoc()).add(sum, terms[next]) : terms[next];
-      }
-      auto repeat = dyn_cast<RepeatOp>(block->getParentOp());
-      if (repeat && !stacks) {
-        total = addCarried(builder, repeat, total, sum).second;
-        continue;
-      }
-      if (repeat) {
-        Value stack = addStackedResult(builder, repeat, sum).second;
-        builder.setInsertionPointAfterValue(stack);
-        sum = Build(builder, sum.getLoc()).reduce(stack, ReduceKind::sum, {0});
-      }
-      builder.setInsertionPointAfterValue(sum);
-      total = Build(builder, sum.getLoc()).add(total, sum);
-    }
-    Operation *end = body.getTerminator();
-    end->insertOperands(end->getNumOperands(), total);
-    (void)forward.insertResult(
-        forward.getNumResults(), total.getType(),
-        builder.getDictionaryAttr(builder.getNamedAttr(graph::kOutput, builder.getStringAttr(name))));
   }
 };
 

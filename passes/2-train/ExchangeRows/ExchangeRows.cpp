@@ -3,6 +3,7 @@
 // What lies between is found by following the results of routed products: an op that works row by row on
 // them, with nothing but numbers, vectors and tables of the experts beside, stays with the rows; any other
 // reader gets them back.
+#include "passes/2-train/ForwardSums.h"
 #include "passes/2-train/Passes.h"
 
 #include "dialects/graph/Build.h"
@@ -190,36 +191,10 @@ struct ExchangeRows : impl::ExchangeRowsBase<ExchangeRows> {
         lost.push_back(rows);
       ++numMixtures;
     }
-    if (!lost.empty())
-      report(lost);
-  }
-
-  // Adds up what is lost, over all layers, which carry it, as one more result of the function.
-  static void report(SmallVector<Value> &lost) {
-    auto func = lost.front().getDefiningOp()->getParentOfType<func::FuncOp>();
-    Operation *end = func.getBody().front().getTerminator();
-    OpBuilder builder(&func.getBody().front(), func.getBody().front().begin());
-    Value total = Build(builder, lost.front().getLoc()).constantLike(0, lost.front());
-    for (size_t i = 0, next = 0; i < lost.size(); i = next) {
-      Block *block = lost[i].getParentBlock();
-      for (next = i; next < lost.size() && lost[next].getParentBlock() == block;)
-        ++next;
-      auto repeat = dyn_cast<RepeatOp>(block->getParentOp());
-      Value sum = repeat ? Value() : total;
-      for (Value value : ArrayRef(lost).slice(i, next - i)) {
-        builder.setInsertionPointAfterValue(value);
-        sum = sum ? Build(builder, value.getLoc()).add(sum, value) : value;
-      }
-      builder.setInsertionPoint(end);
-      total = repeat ? addCarried(builder, repeat, total, sum).second : sum;
-    }
-    builder.setInsertionPoint(end);
-    SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(shapeOf(total).size()));
-    total = Build(builder, total.getLoc()).reduce(total, ReduceKind::sum, all);
-    end->insertOperands(end->getNumOperands(), total);
-    (void)func.insertResult(func.getNumResults(), total.getType(),
-                            builder.getDictionaryAttr(builder.getNamedAttr(
-                                graph::kOutput, builder.getStringAttr(kLostRows))));
+    if (lost.empty())
+      return;
+    auto forward = lost.front().getDefiningOp()->getParentOfType<func::FuncOp>();
+    train::addOutput(forward, train::sumAll(forward, train::addOverLayers(forward, lost)), kLostRows);
   }
 
   LogicalResult check(GroupedMatmulOp product) {

@@ -118,6 +118,8 @@ void PlanWriter::writeOptions() {
   bool isLimited = program.mode == Mode::Train && real("moe_budget") > 0;
   program.moe_budget = isLimited ? real("moe_budget") : program.moe_budget_most;
   program.moe_capacity = real("moe_capacity");
+  if (auto choices = module->getAttrOfType<IntegerAttr>(graph::kChoices))
+    program.moe_choices = static_cast<uint64_t>(choices.getInt()) * number(options, "micro_batches", 1);
   auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
   program.active_parameters = number(model, "active_parameters", 0);
   program.micro_batch = number(options, "micro_batch", 1);
