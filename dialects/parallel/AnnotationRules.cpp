@@ -188,6 +188,15 @@ FailureOr<FactorAxes> llmc::parallel::readFactorAxes(Operation *op) {
     Axes expected = unreducedOf(rule, rule.results[result.getResultNumber()], reader.axes);
     expected.append(passed->begin(), passed->end());
     ShardingAttr sharding = getSharding(result);
+    // Looks first for an axis in two places, of which no sharding can be made.
+    llvm::SmallDenseSet<StringAttr> places;
+    for (const Axes &axes : getAxes(sharding))
+      places.insert(axes.begin(), axes.end());
+    for (StringAttr axis : expected)
+      if (!places.insert(axis).second)
+        return op->emitOpError("A4: result ")
+               << result.getResultNumber() << " is " << sharding << ", and its rule leaves it unreduced over "
+               << axis << ", too: an axis may cut one factor of an op";
     if (withUnreduced(sharding, expected, kind) != sharding)
       return op->emitOpError("A4: result ")
              << result.getResultNumber() << " is " << sharding << ", its rule makes it "

@@ -64,6 +64,20 @@ func.func @partial(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) {
 
 // -----
 
+// One axis cuts the experts of the result and the rows that are summed.
+#rows = #parallel.sharding<[{"tp"}, {}]>
+#routes = #parallel.sharding<[{"tp"}]>
+#experts = #parallel.sharding<[{"tp"}, {}, {}]>
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
+func.func @twice(%x: tensor<8x4xf32>, %y: tensor<8x3xf32>, %r: tensor<8xi64>) {
+  // expected-error @+1 {{A4: result 0 is #parallel.sharding<[{"tp"}, {}, {}]>, and its rule leaves it unreduced over "tp", too: an axis may cut one factor of an op}}
+  %0 = graph.grouped_outer %x, %y, %r {parallel.in = [#rows, #rows, #routes], parallel.out = [#experts]} : (tensor<8x4xf32>, tensor<8x3xf32>, tensor<8xi64>) -> tensor<2x4x3xf32>
+  return
+}
+}
+
+// -----
+
 #partial = #parallel.sharding<[{}, {}], unreduced = {"tp": sum}>
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
 func.func @nonlinear(%x: tensor<4x8xf32> {parallel.sharding = #partial}) {
