@@ -36,7 +36,8 @@ template <typename T> using HeldList = SmallVector<Held<T>>;
 
 template <typename T> class Interpreter {
 public:
-  Interpreter(Foreign foreign, Rounding rounding) : foreign(foreign), rounding(rounding) {}
+  Interpreter(Foreign foreign, Rounding rounding, Observe observe)
+      : foreign(foreign), rounding(rounding), observe(observe) {}
 
   // Runs a block on its arguments; returns the operands of its terminator.
   FailureOr<HeldList<T>> run(Block &block, HeldList<T> arguments);
@@ -50,8 +51,13 @@ private:
   // Returns a tensor as a value of the type holds it.
   Held<T> fitted(Type type, Held<T> tensor) const;
 
+  // Evaluates an op of the graph dialect.
+  HeldList<T> runGraphOp(GraphOpInterface op, ArrayRef<const TensorOf<T> *> inputs) const;
+
   Foreign foreign;
   Rounding rounding;
+  Observe observe;
+  int64_t layer = 0; // of the innermost repeat
 };
 
 // Holds the values of a block that some later op still reads.
@@ -122,8 +128,17 @@ FailureOr<HeldList<T>> Interpreter<T>::runOp(Operation *op, ArrayRef<Held<T>> op
   for (const Held<T> &operand : operands)
     inputs.push_back(operand.get());
   if (auto graphOp = dyn_cast<GraphOpInterface>(op))
-    return hold(runOne<T>(graphOp, inputs));
+    return runGraphOp(graphOp, inputs);
   return runForeign(op, inputs);
+}
+
+template <typename T>
+HeldList<T> Interpreter<T>::runGraphOp(GraphOpInterface op, ArrayRef<const TensorOf<T> *> inputs) const {
+  std::vector<TensorOf<T>> outputs = runOne<T>(op, inputs);
+  if constexpr (std::is_same_v<T, double>)
+    if (observe)
+      observe(op, layer, outputs);
+  return hold(std::move(outputs));
 }
 
 template <typename T>
@@ -146,9 +161,9 @@ FailureOr<HeldList<T>> Interpreter<T>::runRepeat(RepeatOp op, ArrayRef<Held<T>> 
   std::vector<TensorOf<T>> results;
   for (Value result : op.getStackedResults())
     results.emplace_back(shapeOf(result).vec());
-  int64_t count = op.getCount();
+  int64_t count = op.getCount(), outer = layer;
   for (int64_t step = 0; step < count; ++step) {
-    int64_t i = op.getReverse() ? count - 1 - step : step;
+    int64_t i = layer = op.getReverse() ? count - 1 - step : step;
     HeldList<T> arguments = std::move(values);
     for (const Held<T> &whole : operands.slice(carried, stacked)) {
       TensorOf<T> part(std::vector<int64_t>(whole->shape.begin() + 1, whole->shape.end()));
@@ -165,6 +180,7 @@ FailureOr<HeldList<T>> Interpreter<T>::runRepeat(RepeatOp op, ArrayRef<Held<T>> 
       llvm::copy(part.data, results[k].data.begin() + i * part.size());
     }
   }
+  layer = outer;
   llvm::append_range(values, hold(std::move(results)));
   return values;
 }
@@ -180,11 +196,12 @@ FailureOr<HeldList<T>> Interpreter<T>::runCall(func::CallOp op, ArrayRef<Held<T>
 template <typename T>
 FailureOr<std::vector<TensorOf<T>>> evaluateBlock(Block &block, ArrayRef<TensorOf<T>> inputs,
                                                   Foreign foreign,
-                                                  Rounding rounding = Rounding::None) {
+                                                  Rounding rounding = Rounding::None,
+                                                  Observe observe = nullptr) {
   HeldList<T> arguments;
   for (const TensorOf<T> &input : inputs)
     arguments.push_back(std::make_shared<const TensorOf<T>>(input));
-  FailureOr<HeldList<T>> results = Interpreter<T>(foreign, rounding).run(block, std::move(arguments));
+  FailureOr<HeldList<T>> results = Interpreter<T>(foreign, rounding, observe).run(block, std::move(arguments));
   if (failed(results))
     return failure();
   std::vector<TensorOf<T>> outputs;
@@ -196,7 +213,8 @@ FailureOr<std::vector<TensorOf<T>>> evaluateBlock(Block &block, ArrayRef<TensorO
 template <typename T>
 FailureOr<std::vector<TensorOf<T>>> evaluateFunc(func::FuncOp func, ArrayRef<TensorOf<T>> inputs,
                                                  Foreign foreign,
-                                                 Rounding rounding = Rounding::None) {
+                                                 Rounding rounding = Rounding::None,
+                                                 Observe observe = nullptr) {
   if (func.isExternal() || func.getNumArguments() != inputs.size())
     return func.emitOpError("has ") << func.getNumArguments() << " arguments"
                                     << (func.isExternal() ? " and no body" : "") << ", got "
@@ -206,7 +224,7 @@ FailureOr<std::vector<TensorOf<T>>> evaluateFunc(func::FuncOp func, ArrayRef<Ten
       return func.emitOpError("argument ")
              << i << " has shape " << shapeText(shapeOf(func.getArgument(i))) << ", got "
              << shapeText(input.shape);
-  return evaluateBlock(func.front(), inputs, foreign, rounding);
+  return evaluateBlock(func.front(), inputs, foreign, rounding, observe);
 }
 
 } // namespace
@@ -215,8 +233,8 @@ std::vector<Tensor> evaluateOp(GraphOpInterface op, ArrayRef<const Tensor *> inp
   return runOne<double>(op, inputs);
 }
 FailureOr<std::vector<Tensor>> evaluate(func::FuncOp func, ArrayRef<Tensor> inputs, Foreign foreign,
-                                        Rounding rounding) {
-  return evaluateFunc(func, inputs, foreign, rounding);
+                                        Rounding rounding, Observe observe) {
+  return evaluateFunc(func, inputs, foreign, rounding, observe);
 }
 FailureOr<std::vector<DualTensor>> evaluateDual(func::FuncOp func, ArrayRef<DualTensor> inputs) {
   return evaluateFunc(func, inputs, nullptr);

@@ -15,15 +15,20 @@ namespace llmc::graph {
 using Foreign = llvm::function_ref<mlir::FailureOr<std::vector<Tensor>>(
     mlir::Operation *, llvm::ArrayRef<const Tensor *>)>;
 
+// Receives an op of the graph dialect and its results, and the layer at which the repeat around it is (0
+// outside of repeats).
+using Observe = llvm::function_ref<void(mlir::Operation *, int64_t layer, llvm::ArrayRef<Tensor>)>;
+
 // Evaluates `func` on `inputs` (one per argument, of its shape) and returns one tensor per result.
 // It follows repeats and calls, and passes other ops that are not of the graph dialect to
-// `foreign`, if given. With Rounding::ToTypes inputs and results of ops are rounded to their element
+// `foreign`, if given, and shows what it has evaluated to `observe`. With Rounding::ToTypes inputs and results of ops are rounded to their element
 // types. Fails with a diagnostic on an op that nothing evaluates, a callee without a
 // body and an input of another shape. Only reads the IR: ranks may run on threads.
 mlir::FailureOr<std::vector<Tensor>> evaluate(mlir::func::FuncOp func,
                                               llvm::ArrayRef<Tensor> inputs,
                                               Foreign foreign = nullptr,
-                                              Rounding rounding = Rounding::None);
+                                              Rounding rounding = Rounding::None,
+                                              Observe observe = nullptr);
 // Evaluates with derivatives along the direction that the slopes of the inputs give.
 mlir::FailureOr<std::vector<DualTensor>> evaluateDual(mlir::func::FuncOp func,
                                                       llvm::ArrayRef<DualTensor> inputs);

@@ -67,8 +67,7 @@ std::pair<RepeatOp, RepeatOp> splitRepeat(OpBuilder &builder, RepeatOp op, int64
   return {first, second};
 }
 
-// Returns the part of a location that belongs to one layer; other locations stay whole.
-static Location locationOfLayer(Location loc, int64_t layer) {
+Location locationOfLayer(Location loc, int64_t layer) {
   auto fused = dyn_cast<FusedLoc>(loc);
   auto mark = fused ? dyn_cast_or_null<StringAttr>(fused.getMetadata()) : StringAttr();
   if (!mark || mark.getValue() != kLayersLocation ||

@@ -15,6 +15,9 @@ std::pair<RepeatOp, RepeatOp> splitRepeat(mlir::OpBuilder &builder, RepeatOp op,
 // Marks, as metadata of a fused location, that it has one part for each folded layer.
 inline constexpr llvm::StringLiteral kLayersLocation = "layers";
 
+// Returns the part of a location that belongs to one layer; other locations stay whole.
+mlir::Location locationOfLayer(mlir::Location loc, int64_t layer);
+
 // Replaces the op by `count` copies of its body, with stacked operands sliced and stacked results
 // concatenated (reshapes from and to the leading 1 included). Copy i takes part `firstLayer + i` of
 // locations that are marked kLayersLocation. Always succeeds.

@@ -113,7 +113,8 @@ private:
         return failure();
       arguments.push_back(std::move(*value));
     }
-    auto results = graph::evaluate(func, arguments, nullptr, input.rounding);
+    auto results = graph::evaluate(func, arguments, nullptr, input.rounding,
+                                   input.observe ? graph::Observe(input.observe) : nullptr);
     if (failed(results))
       return failure();
     for (auto [i, value] : llvm::enumerate(*results)) {

@@ -27,6 +27,8 @@ struct StepInput {
   int64_t repeats = 1;
   // Holds the host scalars of the update, by `graph.input`.
   NamedTensors scalars;
+  // Receives, if set, what is evaluated on one rank, but nothing of many (graph::Observe).
+  std::function<void(mlir::Operation *, int64_t layer, llvm::ArrayRef<graph::Tensor>)> observe;
   std::function<void()> ended; // called after each micro-batch, if set
   // Tells whether numbers are rounded to the types of the values that hold them.
   graph::Rounding rounding = graph::Rounding::None;

@@ -145,8 +145,10 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
     checkKernels(*subject, *reference, kernels, report);
     doing.reset();
     interleave(*subject, *reference);
-  } else if (auto run = runPlan(*subject->program, *subject->kernels, trialOfPlan(*reference))) {
+  } else if (RouteReplay replay(*subject->program, exactOfPlan(*reference).routes, limitsOf(compile).ties);
+             auto run = runPlan(*subject->program, *subject->kernels, trialOfPlan(*reference), {}, &replay)) {
     kernels = std::move(*run);
+    checkRoutes(which == Optimizer::AdamW ? "updates:adamw:routes" : "updates:sgd:routes", replay, *reference, report);
   } else {
     report.add("kernels:run", "plan of the other optimizer", 1, 0, run.message());
   }

@@ -28,7 +28,7 @@ struct ExecutorOptions {
   const planfile::ProgramT *retry = nullptr;
   // Names the ranks over whose arenas this plan runs, as their retry; null: it has arenas of its own.
   const LocalRanks *over = nullptr;
-  // Sees the routes of steps, if set, but not those of evaluations.
+  // Receives the routes of steps, if set, but not those of evaluations.
   RoutesHook routes;
   // Seeds the drawn order in which Adversary.h then runs the steps.
   std::optional<uint64_t> interleaving;

@@ -33,7 +33,7 @@ public:
   KernelRunner(const Kernels &kernels, const LocalRanks &ranks, const Options &options);
 
   void launch(const Site &site);
-  // Stops to call Options::routes, or goes on with it.
+  // Tells whether launches show what they write to Options::routes.
   void showRoutes(bool show) { showsRoutes_ = show && routes_; }
   const RoutesHook &routesHook() const { return routes_; }
   // Returns false if the library failed.

@@ -2,6 +2,7 @@
 #include "lib/verify/interpret/Interpret.h"
 
 #include "dialects/parallel/Annotations.h"
+#include "dialects/graph/Repeat.h"
 #include "dialects/parallel/Evaluate.h"
 #include "lib/verify/interpret/Sources.h"
 
@@ -22,16 +23,28 @@ static NamedTensors microBatch(const NamedTensors &inputs, int64_t rows, int64_t
   return parts;
 }
 
+// Appends the routes of every micro-batch to those of the step.
+static auto recordRoutes(ChosenRoutes &routes) {
+  return [&routes](Operation *op, int64_t layer, ArrayRef<Tensor> results) {
+    if (!isa<graph::RouteOp>(op))
+      return;
+    llvm::StringRef router = parallel::getNodeName(graph::locationOfLayer(op->getLoc(), layer));
+    std::vector<int32_t> &chosen = routes[router.str()];
+    chosen.insert(chosen.end(), results[0].data.begin(), results[0].data.end());
+  };
+}
+
 // Interprets the first run of an inference.
 static FailureOr<Outcome> infer(ModuleOp module, const Trial &trial, graph::Rounding rounding) {
   parallel::StepInput input;
   input.rounding = rounding;
   input.states = statesFromSources(module, trial.weights);
   input.microBatches = {trial.steps.front().inputs};
+  Outcome outcome;
+  input.observe = recordRoutes(outcome.routes.emplace_back());
   FailureOr<parallel::StepOutput> output = parallel::evaluateStep(module, input);
   if (failed(output))
     return failure();
-  Outcome outcome;
   outcome.results = std::move(output->outputs);
   outcome.maxReplicaDifference = output->maxReplicaDifference;
   return outcome;
@@ -50,6 +63,7 @@ FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial,
   for (const StepData &data : trial.steps) {
     parallel::StepInput input;
     input.ended = ended;
+    input.observe = recordRoutes(outcome.routes.emplace_back());
     input.rounding = rounding;
     input.repeats = data.repeats;
     input.states = std::move(states);

@@ -50,18 +50,30 @@ bool checkExact(const Outcome &got, const Reference &reference, const std::strin
   return good;
 }
 
+bool checkRoutes(const std::string &name, const RouteReplay &replay, const Reference &reference, Report &report) {
+  if (!replay.hasRouters())
+    return true;
+  const RouteReplay::Result &result = replay.result();
+  std::string note;
+  for (const std::string &fault : result.faults)
+    note += (note.empty() ? "" : "\n") + fault;
+  return report.add(name, "near-ties as in fp64: " + result.text(), result.gap, limitsOf(reference.one.options).ties, note);
+}
+
 bool checkKernels(const Subject &subject, const Reference &reference, Outcome &outcome,
                   Report &report) {
-  auto run = runPlan(*subject.program, *subject.kernels, trialOfPlan(reference));
+  RouteReplay replay(*subject.program, exactOfPlan(reference).routes, limitsOf(reference.one.options).ties);
+  auto run = runPlan(*subject.program, *subject.kernels, trialOfPlan(reference), {}, &replay);
   if (!report.add("kernels:run", "plan", run ? 0 : 1, 0, run ? "" : run.message()))
     return false;
   outcome = std::move(*run);
+  bool good = checkRoutes("kernels:routes", replay, reference, report);
   const Outcome &exact = exactOfPlan(reference);
   const Limits limits = limitsOf(reference.one.options);
   auto limit = [&](double one) { return limits.ofError(one); };
   if (reference.one.options.infer) {
     TensorError results = resultDistance(outcome.results, exact.results);
-    bool good =
+    good &=
         report.add("kernels:outputs", results.name, results.value, limit(reference.results));
     // Both may be NaN where a row is masked as a whole, but not everywhere: weights have left the
     // range of their type then, in the reference too.
@@ -80,8 +92,8 @@ bool checkKernels(const Subject &subject, const Reference &reference, Outcome &o
            good;
   }
   TensorError gradients = gradientError(outcome.gradients, exact.gradients, limits.share);
-  bool good = report.add("kernels:loss", "first step",
-                         relativeError(outcome.losses[0], exact.losses[0]), limit(reference.loss));
+  good &= report.add("kernels:loss", "first step",
+                     relativeError(outcome.losses[0], exact.losses[0]), limit(reference.loss));
   good &= report.add("kernels:gradients", gradients.name, gradients.value,
                      limit(reference.gradients.value));
   good &= report.add("kernels:norm", "grad_norm, tokens",

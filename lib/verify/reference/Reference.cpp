@@ -68,7 +68,8 @@ FailureOr<Reference> makeReference(MLIRContext &context, const CompileOptions &o
   if (!options.infer)
     first.steps.resize(1);
   doing.emplace(progress, "one rank with kernels");
-  auto plan = runPlan(*reference.one.program, *reference.one.kernels, first);
+  RouteReplay replay(*reference.one.program, exactOfPlan(reference).routes, limitsOf(options).ties);
+  auto plan = runPlan(*reference.one.program, *reference.one.kernels, first, {}, &replay);
   if (!plan)
     return trained.emitError() << "the plan for one rank: " << plan.message();
   if (options.infer) {

@@ -37,6 +37,10 @@ struct Trial {
   std::vector<StepData> steps;
 };
 
+// Maps the routers of a model, by their nodes, to the experts that they choose in one step, before any limit:
+// [rows, tokens, choices].
+using ChosenRoutes = std::map<std::string, std::vector<int32_t>>;
+
 // Holds what running a trial leaves, for comparison.
 struct Outcome {
   std::vector<double> losses;            // one a step
@@ -44,8 +48,9 @@ struct Outcome {
   NamedTensors gradients;                // of the first step's mean loss, by source tensor
   NamedTensors weights;                  // after the last step, by source tensor
   // Maps the names of an inference's outputs to those of the first step. An inference fills only
-  // this field and the next.
+  // this field and the next two.
   NamedTensors results;
+  std::vector<ChosenRoutes> routes; // by step; of an interpreter of one rank alone
   // Holds the largest absolute difference between copies of one element on different ranks.
   double maxReplicaDifference = 0;
 };

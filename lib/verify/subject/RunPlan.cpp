@@ -270,9 +270,11 @@ static NamedTensors gatherResults(const Executor &executor, double &replicas) {
 
 // Runs the steps from the last to the first, so that the results kept, those of the first, are
 // computed in arenas that other runs have used.
-static support::Result<Outcome> runInference(Executor &executor, const Trial &trial) {
+static support::Result<Outcome> runInference(Executor &executor, const Trial &trial, RouteReplay *replay) {
   Outcome outcome;
   for (size_t step = trial.steps.size(); step-- > 0;) {
+    if (replay)
+      replay->beginStep(step);
     auto packed = packInputs(executor.program(), trial.steps[step]);
     if (!packed)
       return packed.takeError();
@@ -287,16 +289,21 @@ static support::Result<Outcome> runInference(Executor &executor, const Trial &tr
 }
 
 support::Result<Outcome> runPlan(const ProgramT &program, const runtime::Kernels &kernels,
-                                 const Trial &trial, const runtime::ExecutorOptions &options) {
+                                 const Trial &trial, runtime::ExecutorOptions options,
+                                 RouteReplay *replay) {
+  if (replay)
+    options.routes = replay->hook();
   support::Result<std::unique_ptr<Executor>> made = Executor::create(program, kernels, options);
   if (!made)
     return made.takeError();
   Executor &executor = **made;
   fillWeights(executor, trial.weights);
   if (program.mode == planfile::Mode::Infer)
-    return runInference(executor, trial);
+    return runInference(executor, trial, replay);
   Outcome outcome;
   for (size_t step = 0; step < trial.steps.size(); ++step) {
+    if (replay)
+      replay->beginStep(step);
     auto packed = packInputs(program, trial.steps[step]);
     if (!packed)
       return packed.takeError();

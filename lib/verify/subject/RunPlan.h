@@ -6,6 +6,7 @@
 
 #include "lib/planfile/Program.h"
 #include "lib/support/Error.h"
+#include "lib/verify/routes/RouteReplay.h"
 #include "lib/verify/steps/Training.h"
 #include "runtime/cpu/Executor.h"
 #include "runtime/compute/Kernels.h"
@@ -15,10 +16,11 @@ namespace llmc::verify {
 // Runs the steps of `trial` on all ranks of the plan; for an inference one run a step, from the
 // last step to the first. The kernels serve every plan that numbers them alike, such as a mutant.
 // Fails with the reason why the plan cannot run, for example that all ranks wait for each other.
+// `replay` corrects the routes, unless null.
 // Requires a plan that passes checkBounds(); checks nothing else.
 support::Result<Outcome> runPlan(const planfile::ProgramT &program,
                                  const runtime::Kernels &kernels, const Trial &trial,
-                                 const runtime::ExecutorOptions &options = {});
+                                 runtime::ExecutorOptions options = {}, RouteReplay *replay = nullptr);
 
 // Writes the values of `sources` through the states' views into the parameters and master weights
 // of every rank. Leaves states without a source as they are.

@@ -18,7 +18,8 @@ plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = 
   // CHECK: plan.buffer scratch {offset = 8768 : i64} : !plan.buffer<i1>
   %flag = plan.buffer scratch {offset = 8768} : !plan.buffer<i1>
   %z = plan.buffer scratch {offset = 8832} : !plan.buffer<4x4xf32>
-  %chosen = plan.buffer scratch {offset = 8704} : !plan.buffer<4x2xi64>
+  %scores = plan.buffer scratch {offset = 8192} : !plan.buffer<1x4x32xf32>
+  %chosen = plan.buffer scratch {offset = 8704} : !plan.buffer<1x4x2xi64>
   // CHECK: plan.procedure @begin begin
   plan.procedure @begin begin {
     // CHECK: plan.fill %[[W]] {stream = 0 : i64} : !plan.buffer<2x32xf32>
@@ -42,12 +43,12 @@ plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, 1>], pools = 
       // CHECK: plan.yield %{{.*}} : tensor<4x32xf32>
       plan.yield %r : tensor<4x32xf32>
     }
-    // CHECK: plan.launch {{.*}}routes = #plan.routes<"h.0/gate", dims = {{\[\[}}"dp"], []], shape = [8, 2]>
-    plan.launch reads(%x : !plan.buffer<4x32xf32>) writes(%chosen : !plan.buffer<4x2xi64>)
-        attributes {stream = 0 : i64, routes = #plan.routes<"h.0/gate", dims = [["dp"], []], shape = [8, 2]>} {
-    ^bb0(%a: tensor<4x32xf32>):
-      %r = graph.route %a : (tensor<4x32xf32>) -> tensor<4x2xi64>
-      plan.yield %r : tensor<4x2xi64>
+    // CHECK: plan.launch {{.*}}routes = #plan.routes<"model.layers.0.mlp.gate", dims = {{\[\[}}"dp"], ["cp"], []], shape = [4, 16, 2]>
+    plan.launch reads(%scores : !plan.buffer<1x4x32xf32>) writes(%chosen : !plan.buffer<1x4x2xi64>)
+        attributes {stream = 0 : i64, routes = #plan.routes<"model.layers.0.mlp.gate", dims = [["dp"], ["cp"], []], shape = [4, 16, 2]>} {
+    ^bb0(%a: tensor<1x4x32xf32>):
+      %r = graph.route %a : (tensor<1x4x32xf32>) -> tensor<1x4x2xi64>
+      plan.yield %r : tensor<1x4x2xi64>
     }
     // CHECK: plan.matmul "ad,bd->ab" %{{.*}}, %{{.*}} into %{{.*}} accumulate {fallback = "matmul", fallback_accumulate = "matmul_add", stream = 0 : i64}
     plan.matmul "ad,bd->ab" %x, %y into %z accumulate {stream = 0, fallback = "matmul", fallback_accumulate = "matmul_add"} : !plan.buffer<4x32xf32>, !plan.buffer<4x32xf32>, !plan.buffer<4x4xf32>
