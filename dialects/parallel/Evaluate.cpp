@@ -137,7 +137,7 @@ private:
 class StagedStep {
 public:
   StagedStep(ModuleOp module, MeshAttr mesh, const StepInput &input)
-      : module(module), mesh(mesh), input(input), machine(mesh, input.rounding), symbols(module),
+      : module(module), mesh(mesh), input(input), machine(mesh, input.rounding, input.observe), symbols(module),
         stages(mesh.getSize(planfile::AxisRole::Stages)), virtualStages(getNumVirtualStages(module)),
         infer(isInference(module)), states(mesh.getNumRanks()), residuals(mesh.getNumRanks()) {}
 

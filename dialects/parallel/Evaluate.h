@@ -4,6 +4,7 @@
 #define LLMC_DIALECTS_PARALLEL_EVALUATE_H
 
 #include "dialects/graph/Rounding.h"
+#include "dialects/parallel/LockstepInterpreter.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <map>
 #include <string>
@@ -32,6 +33,7 @@ struct StepInput {
   std::function<void()> ended; // called after each micro-batch, if set
   // Tells whether numbers are rounded to the types of the values that hold them.
   graph::Rounding rounding = graph::Rounding::None;
+  Observer observe; // may be empty
   // Runs, if set, with each rank and what it holds, before and after the update: tests of a step whose
   // gradients are not finite change a number of one rank.
   std::function<void(int64_t rank, NamedTensors &states)> beforeUpdate, afterUpdate;

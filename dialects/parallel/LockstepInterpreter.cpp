@@ -11,8 +11,8 @@ using graph::RepeatOp;
 
 //===-- Ranks -------------------------------------------------------------------===//
 
-LockstepInterpreter::LockstepInterpreter(MeshAttr mesh, graph::Rounding rounding)
-    : mesh(mesh), rounding(rounding), values(mesh.getNumRanks()) {}
+LockstepInterpreter::LockstepInterpreter(MeshAttr mesh, graph::Rounding rounding, Observer observe)
+    : mesh(mesh), rounding(rounding), observe(std::move(observe)), values(mesh.getNumRanks()) {}
 
 int64_t LockstepInterpreter::coordinate(int64_t rank, StringRef axis) const {
   int index = mesh.getIndex(axis);
@@ -132,6 +132,8 @@ LogicalResult LockstepInterpreter::execute(Operation *op, ArrayRef<int64_t> rank
     SmallVector<const Tensor *> inputs;
     for (Value operand : op->getOperands())
       inputs.push_back(values[rank][operand].get());
+    if (observe)
+      observe(rank, op, inputs);
     std::vector<Tensor> outputs;
     for (Value result : op->getResults())
       outputs.emplace_back(cast<RankedTensorType>(result.getType()).getShape().vec());

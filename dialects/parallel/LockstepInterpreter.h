@@ -7,13 +7,19 @@
 #include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/Collectives.h"
 
+#include <functional>
 #include <memory>
 
 namespace llmc::parallel {
 
+// Receives each op of the graph dialect that a rank of a mesh executes, with its operands.
+using Observer =
+    std::function<void(int64_t rank, mlir::Operation *op, llvm::ArrayRef<const graph::Tensor *> operands)>;
+
 class LockstepInterpreter {
 public:
-  explicit LockstepInterpreter(MeshAttr mesh, graph::Rounding rounding = graph::Rounding::None);
+  explicit LockstepInterpreter(MeshAttr mesh, graph::Rounding rounding = graph::Rounding::None,
+                               Observer observe = {});
 
   int64_t numRanks() const { return mesh.getNumRanks(); }
   // Returns the coordinate of a rank along an axis; 0 if the mesh has no such axis.
@@ -64,6 +70,7 @@ private:
 
   MeshAttr mesh;
   graph::Rounding rounding;
+  Observer observe;
   std::vector<Values> values; // per rank
   llvm::DenseSet<mlir::Block *> walked;                                         // by findLastUses
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value, 2>> lastUses; // of values

@@ -11,6 +11,7 @@
 #include "lib/verify/interpret/CompareUpdates.h"
 #include "lib/verify/reference/Limits.h"
 #include "lib/verify/reference/PlanChecks.h"
+#include "lib/verify/reference/RoomChecks.h"
 #include "lib/verify/source/FromFile.h"
 #include "lib/verify/Interleavings.h"
 #include "lib/verify/interpret/Interpret.h"
@@ -143,6 +144,9 @@ LogicalResult Verifier::optimizer(Optimizer which, bool main) {
   Outcome kernels;
   if (main) {
     checkKernels(*subject, *reference, kernels, report);
+    doing.emplace(options.progress, "the plan that may lack room for rows");
+    if (failed(checkRoom(*subject, options.compile, *reference, report)))
+      return failure();
     doing.reset();
     interleave(*subject, *reference);
   } else if (RouteReplay replay(*subject->program, exactOfPlan(*reference).routes, limitsOf(compile).ties);

@@ -7,6 +7,7 @@ import json
 import os
 
 from harness import DATA, LLMC, Suite, below, call, require
+from small import write_small
 
 CONFIG = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 4, "n_embd": 32,
           "n_head": 4, "n_positions": 16, "vocab_size": 64, "activation_function": "gelu_new",
@@ -111,9 +112,23 @@ def check_refusals(folder):
                 f"{flags}: exit {done.returncode}: {done.stderr}")
 
 
+def check_mixture(folder):
+    """Of a mixture whose ranks lack room for rows: what is lost is counted."""
+    model = write_small(folder, "mixtral")
+    done = call([LLMC, "verify", model, "--mesh", "4x1x1", "--ep", 4, "--moe-budget", 1, "--seq", 8, "--mutants",
+                 10**6 if suite.full else 30, "--json"], check=False)
+    require(done.returncode in (0, 3), f"exit {done.returncode}: {done.stderr}")
+    mutants = json.loads(done.stdout)["mutants"]
+    check_sum(mutants)
+    require(not mutants["survivors"], "survivors: " + json.dumps(mutants["survivors"], indent=1))
+    require(done.returncode == 0, "no survivor, but not passed")
+    return f"{mutants['killed']} of {mutants['total']} found, {mutants['equivalent']} change nothing"
+
+
 for mesh in ("2x2x2", "1x4x2"):
     suite.run(f"faults on {mesh}", check_mesh, mesh)
 suite.run("faults of an inference", check_inference)
+suite.run("faults of a mixture without room", check_mixture)
 for checker in ("bounds", "collectives", "launch-order", "happens-before", "tensors", "updates", "conservation"):
     suite.run(f"without {checker}", check_without, checker)
 suite.run("refusals", check_refusals)

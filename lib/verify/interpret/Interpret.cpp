@@ -52,7 +52,7 @@ static FailureOr<Outcome> infer(ModuleOp module, const Trial &trial, graph::Roun
 
 FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial,
                              const std::function<void()> &ended, const AfterStep &afterStep,
-                             graph::Rounding rounding) {
+                             graph::Rounding rounding, const parallel::Observer &observe) {
   if (parallel::isInference(module))
     return infer(module, trial, rounding);
   auto rows = module->getAttrOfType<IntegerAttr>(graph::kBatch);
@@ -65,6 +65,7 @@ FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial,
     input.ended = ended;
     input.observe = recordRoutes(outcome.routes.emplace_back());
     input.rounding = rounding;
+    input.observe = observe;
     input.repeats = data.repeats;
     input.states = std::move(states);
     int64_t all = data.inputs.empty() ? 0 : data.inputs.begin()->second.shape[0];

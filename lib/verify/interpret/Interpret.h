@@ -19,11 +19,12 @@ using AfterStep = std::function<void(const StepData &, const NamedTensors &befor
 // on every rank of the module's mesh. Of an inference it runs the first step only: @forward, or
 // forward_K of the stages. Calls `ended` after each micro-batch and `afterStep` after each step,
 // unless empty; an inference calls neither. Numbers are doubles, or with Rounding::ToTypes those of
-// the values' element types. Fails with a diagnostic.
+// the values' element types. `observe` sees what the ranks of a mesh execute. Fails with a diagnostic.
 mlir::FailureOr<Outcome> interpret(mlir::ModuleOp module, const Trial &trial,
                                    const std::function<void()> &ended = {},
                                    const AfterStep &afterStep = {},
-                                   graph::Rounding rounding = graph::Rounding::None);
+                                   graph::Rounding rounding = graph::Rounding::None,
+                                   const parallel::Observer &observe = {});
 
 } // namespace llmc::verify
 

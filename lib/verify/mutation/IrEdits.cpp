@@ -157,12 +157,14 @@ std::vector<IrEdit> editsOf(Operation *op, Phase phase) {
     addReplication(op, edits);
   addRewiring(op, edits);
   addTypeEdits(op, edits);
+  if (phase != Phase::Shard)
+    addRouteEdits(op, edits);
   return edits;
 }
 
 bool staysValid(Operation *op, const IrEdit &edit, Phase phase) {
-  if (edit.family == "operands" || edit.family == "dropped" ||
-      edit.family == "types")
+  if (edit.family == "operands" || edit.family == "dropped" || edit.family == "types" ||
+      edit.family == "routes")
     return true;
   DictionaryAttr before = op->getAttrDictionary();
   edit.make(op);

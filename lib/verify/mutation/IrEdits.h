@@ -29,6 +29,11 @@ std::vector<IrEdit> editsOf(mlir::Operation *op, Phase phase);
 // bits, a product or a collective in f32, a state of another type.
 void addTypeEdits(mlir::Operation *op, std::vector<IrEdit> &edits);
 
+// Adds the edits of mixtures of experts: routes to another expert, the weight of another choice, rows
+// miscounted, others left out where experts have limits. Ops that they add have no shardings: there are
+// none at phase boundary shard.
+void addRouteEdits(mlir::Operation *op, std::vector<IrEdit> &edits);
+
 // Returns whether the op verifies by itself after the edit; restores `op`.
 bool staysValid(mlir::Operation *op, const IrEdit &edit, Phase phase);
 

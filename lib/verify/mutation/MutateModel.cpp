@@ -1,4 +1,5 @@
 // Compiles a model for all ranks and for one, and mutates the plan for all ranks.
+#include "lib/pipeline/Pipeline.h"
 #include "lib/verify/mutation/Mutation.h"
 #include "lib/verify/subject/Subject.h"
 
@@ -11,6 +12,14 @@ FailureOr<nlohmann::json> mutateModel(MLIRContext &context, const CompileOptions
   FailureOr<Subject> subject = compileSubject(context, compile);
   if (failed(subject))
     return failure();
+  // Mutates what users run: of a mixture the plan whose ranks may lack room for rows, if there is one.
+  if (ModuleOp raised = subject->at(Phase::Raise); raised && mayLackRoom(raised, compile)) {
+    Subject own;
+    own.options = compile;
+    if (failed(compileFrom(raised, Phase::Raise, Phase::Emit, own)))
+      return failure();
+    *subject = std::move(own);
+  }
   FailureOr<Subject> one = compileSubject(context, oneRank(compile));
   if (failed(one))
     return failure();

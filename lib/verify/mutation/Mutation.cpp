@@ -3,6 +3,7 @@
 
 #include "lib/verify/subject/ProgressPhase.h"
 #include "lib/verify/mutation/PlanMutationRunner.h"
+#include "lib/verify/reference/RoomChecks.h"
 #include "runtime/cpu/Executor.h"
 
 #include <algorithm>
@@ -148,6 +149,16 @@ support::Result<json> mutate(const ProgramT &program, const runtime::Kernels &ke
     return noisy.takeError();
   std::vector<std::pair<const MutantRunner *, double>> runners = {{usual->get(), kLimit},
                                                                   {noisy->get(), kLimit}};
+  // Sends the rows of a mixture to few ranks, which lack room where they may.
+  std::unique_ptr<MutantRunner> crowd;
+  Trial oneToken = crowded(trial);
+  if (program.moe_budget_most > 0) {
+    auto runner = MutantRunner::create(plan.program, plan.kernels, oneToken);
+    if (!runner)
+      return runner.takeError();
+    crowd = std::move(*runner);
+    runners.push_back({crowd.get(), kLimit});
+  }
   std::unique_ptr<Trial> stressTrial;
   std::unique_ptr<MutantRunner> stress;
   for (double factor = 2; factor <= 1024; factor *= 2) {

@@ -103,7 +103,7 @@ void PlanMutationRunner::decideOne(const Mutant &mutant, Record &record) const {
   put(record.numbers, numbers);
   if (needed && numbers != "same")
     put(record.overwriter, numbers);
-  else if (needed && !runners[0].first->passesInDrawnOrders(changed, runners[0].second))
+  else if (needed && drawsOrders && !runners[0].first->passesInDrawnOrders(changed, runners[0].second))
     put(record.overwriter, "interleavings");
   else if (needed && mutant.fault == Fault::Operands && commutes(mutant))
     put(record.reason, "operands that the kernel, run alone, may have in either order");

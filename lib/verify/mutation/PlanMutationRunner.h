@@ -34,7 +34,8 @@ public:
               std::vector<std::pair<const MutantRunner *, double>> runners,
               std::string without = "")
       : program(program), runners(std::move(runners)), without(std::move(without)),
-        equivalence(program) {}
+        equivalence(program),
+        drawsOrders(this->runners[0].first->passesInDrawnOrders(program, this->runners[0].second)) {}
 
   // Returns one decision a mutant; calls `decided` now and then with the number decided. Returns
   // an empty list if no shared memory can be had.
@@ -53,6 +54,8 @@ private:
   std::vector<std::pair<const MutantRunner *, double>> runners;
   std::string without;
   Equivalence equivalence;
+  // Tells whether the plan itself passes in drawn orders: a step whose rows lack room has other numbers in each.
+  bool drawsOrders;
 };
 
 // Returns the first static checker that finds something in the plan, or "". Sets live_bytes to

@@ -50,17 +50,23 @@ FailureOr<Subject> compileSubject(MLIRContext &context, const CompileOptions &op
                                   ModelReplacement modelReplacement) {
   Subject subject;
   subject.options = options;
+  Phase border = modelReplacement ? modelReplacement.border : Phase::Import;
+  OwningOpRef<ModuleOp> module =
+      modelReplacement ? OwningOpRef<ModuleOp>(modelReplacement.module.clone()) : readModel(context, options);
+  if (module && !modelReplacement && options.afterPhase)
+    options.afterPhase(Phase::Import, *module);
+  if (!module)
+    return failure();
   // A step without room for all rows is run again by a plan that has it, and that one is proved.
   subject.options.roomForAll = true;
-  if (modelReplacement) {
-    if (failed(compileFrom(modelReplacement.module, modelReplacement.border, upTo, subject)))
+  if (border < Phase::Raise && upTo > Phase::Raise) {
+    if (failed(compileFrom(*module, border, Phase::Raise, subject)))
       return failure();
-    return subject;
+    border = Phase::Raise;
+    module = subject.at(border).clone();
   }
-  OwningOpRef<ModuleOp> module = readModel(context, options);
-  if (module && options.afterPhase)
-    options.afterPhase(Phase::Import, *module);
-  if (!module || failed(compileFrom(*module, Phase::Import, upTo, subject)))
+  subject.options.countsLost = border == Phase::Raise && mayLackRoom(*module, options);
+  if (failed(compileFrom(*module, border, upTo, subject)))
     return failure();
   return subject;
 }

@@ -43,8 +43,9 @@ struct ModelReplacement {
   Phase border;
 };
 
-// Compiles options.model, or `modelReplacement` in its place, up to a phase. Fails after
-// diagnostics.
+// Compiles options.model, or `modelReplacement` in its place, up to a phase: of a mixture the plan that
+// has room for all rows, by which a step runs again that lacks room (reference/RoomChecks.h checks the
+// other). Fails after diagnostics.
 mlir::FailureOr<Subject> compileSubject(mlir::MLIRContext &context, const CompileOptions &options,
                                         Phase upTo = Phase::Emit,
                                         ModelReplacement modelReplacement = {});

@@ -11,7 +11,8 @@
 //   --quick       asks only checks that need no plan: what passes is not yet decided
 //   --whole-sequence  without sequence parallelism, where places are counted so
 //   --infer       of an inference
-//   --dim N=V     as in llmc
+//   --dim N=V     as in llmc, and so
+//   --ep, --moe-budget, --moe-capacity, --moe-aux-loss, --moe-bias-rate N  of a mixture of experts
 #include "lib/pipeline/Pipeline.h"
 #include "lib/support/Json.h"
 #include "lib/verify/mutation/IrMutationRunner.h"
@@ -59,6 +60,16 @@ Asked parse(int argc, char **argv) {
       compile.skipNonfinite = true;
     else if (flag == "--whole-sequence")
       compile.sequenceParallel = false;
+    else if (flag == "--ep")
+      compile.ep = std::strtoul(value.c_str(), nullptr, 10), ++i;
+    else if (flag == "--moe-budget")
+      compile.moeBudget = std::atof(value.c_str()), ++i;
+    else if (flag == "--moe-capacity")
+      compile.moeCapacity = std::atof(value.c_str()), ++i;
+    else if (flag == "--moe-aux-loss")
+      compile.moeBalance = Balance::Aux, compile.moeAuxLoss = std::atof(value.c_str()), ++i;
+    else if (flag == "--moe-bias-rate")
+      compile.moeBalance = Balance::Bias, compile.moeBiasRate = std::atof(value.c_str()), ++i;
     else if (flag == "--list")
       asked.list = true;
     else if (flag == "--quick")
