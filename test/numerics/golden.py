@@ -97,6 +97,19 @@ def same(folder, architecture, paths):
     return f"{len(paths)} readers, {len(first)} lines"
 
 
+def active(folder, paths):
+    """Parameters that one token uses: of a file what raising finds, as many as the config says."""
+    found = {}
+    for name, path in paths:
+        program = os.path.join(folder, "program")
+        call([LLMC, "compile", path, "-o", program, *sizes(path)])
+        model = inspect(program)["model"]
+        found[name] = model.get("active_parameters")
+        require(found[name] and found[name] < model["parameters"], f"{name}: {found[name]} of {model['parameters']}")
+    require(len(set(found.values())) == 1, f"active parameters are {found}")
+    return str(found["config"])
+
+
 def verified(folder, path, mesh, *flags):
     done = call([LLMC, "verify", path, "--mesh", mesh, *sizes(path, int(mesh[0])), "--global-batch", "4",
                  "--json", *flags], check=False)
@@ -147,6 +160,8 @@ for number, architecture in enumerate(GOLDEN):
         for mesh in ["1x1x2"] + ["1x1x4"] * four if name != "config" else []:
             suite.run(f"{architecture}/{name} not raised on {mesh}", unraised, path, mesh,
                       *(["--sequence-parallel", "off"] if architecture in UNCUT else []))
+    if architecture in MIXTURES:
+        suite.run(f"{architecture} has one number of active parameters", active, files)
     equal = [(name, path) for name, path in files if f"{architecture}/{name}" not in ROUNDED]
     suite.run(f"{architecture} is one model", same, architecture, equal)
 suite.finish()

@@ -70,6 +70,37 @@ static bool isHead(Operation *op) {
          isResult(op->getResult(0));
 }
 
+// Returns how often an op is run: that of a layer once for each.
+static int64_t timesOf(Operation *op) {
+  int64_t times = 1;
+  for (auto repeat = op->getParentOfType<RepeatOp>(); repeat; repeat = repeat->getParentOfType<RepeatOp>())
+    times *= repeat.getCount();
+  return times;
+}
+
+// Returns the parameters that one token uses, or 0 without mixtures. Of what products and lookups by routes read, a
+// token uses the share of its experts.
+static int64_t countActive(ModuleOp module) {
+  int64_t active = 0, unused = 0;
+  for (auto state : module.getOps<StateOp>())
+    if (state.getRole() == Role::parameter)
+      active += cast<RankedTensorType>(state.getType()).getNumElements();
+  module.walk([&](RouteOp route) {
+    llvm::SmallSetVector<Value, 4> tables; // those that several ops read count once
+    for (Operation *user : route->getUsers()) {
+      if (auto product = dyn_cast<GroupedMatmulOp>(user))
+        tables.insert(product.getWeights());
+      else if (auto gather = dyn_cast<GatherOp>(user); gather && gather.getIds() == route.getRoutes())
+        tables.insert(gather.getTable());
+    }
+    for (Value table : tables) {
+      int64_t experts = shapeOf(table)[0], choices = shapeOf(route.getRoutes()).back();
+      unused += timesOf(route) * (typeOf(table).getNumElements() / experts) * (experts - choices);
+    }
+  });
+  return unused > 0 ? active - unused : 0;
+}
+
 namespace {
 
 struct RecordBlocks : llmc::impl::RecordBlocksBase<RecordBlocks> {
@@ -78,10 +109,7 @@ struct RecordBlocks : llmc::impl::RecordBlocksBase<RecordBlocks> {
                                       "layer norm", "rms norm", "embedding", "head"};
     int64_t counts[std::size(kinds)] = {};
     getOperation().walk([&](Operation *op) {
-      int64_t times = 1;
-      for (auto repeat = op->getParentOfType<RepeatOp>(); repeat;
-           repeat = repeat->getParentOfType<RepeatOp>())
-        times *= repeat.getCount();
+      int64_t times = timesOf(op);
       bool is[] = {isa<AttentionOp>(op), isa<RotaryOp>(op),  isMlp(op),      isMixture(op),
                    isa<LayerNormOp>(op), isa<RmsNormOp>(op), isEmbedding(op), isHead(op)};
       for (size_t i = 0; i < std::size(kinds); ++i)
@@ -93,7 +121,11 @@ struct RecordBlocks : llmc::impl::RecordBlocksBase<RecordBlocks> {
         blocks.push_back((kind + " x" + Twine(count)).str());
     SmallVector<StringRef> names(blocks.begin(), blocks.end());
     NamedAttrList attributes(getOperation()->getAttrOfType<DictionaryAttr>(graph::kModel));
-    attributes.set("blocks", Builder(&getContext()).getStrArrayAttr(names));
+    Builder builder(&getContext());
+    attributes.set("blocks", builder.getStrArrayAttr(names));
+    // Leaves the number of a config, which is that of all files of the model.
+    if (int64_t active = countActive(getOperation()); active && !attributes.get("active_parameters"))
+      attributes.set("active_parameters", builder.getI64IntegerAttr(active));
     getOperation()->setAttr(graph::kModel, attributes.getDictionary(&getContext()));
   }
 };

@@ -7,6 +7,8 @@ def RecordBlocks : Pass<"llmc-record-blocks", "::mlir::ModuleOp"> {
       run. An MLP is an activation between two matmuls, gated or not, an
       embedding a gather from a parameter, a head a matmul with a parameter of
       which a result of @forward is a function, element by element.
+      `graph.model.active_parameters` unless it is there: with mixtures of experts the parameters
+      that one token uses, as many experts' as it chooses.
     Keeps: everything else.
     Example: test/passes/1-raise/record-blocks.mlir
   }];
