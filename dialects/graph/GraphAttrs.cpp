@@ -39,7 +39,7 @@ static constexpr DiscardableAttribute kTable[] = {
     {kState, OnArgument | OnResult, "a symbol of a graph.state", isA<FlatSymbolRefAttr>},
     {kInput, OnArgument, "a string", isA<StringAttr>},
     {kScalar, OnArgument, "a string", isA<StringAttr>},
-    {kOutput, OnResult | OnOp, "a string", isA<StringAttr>},
+    {kOutput, OnResult, "a string", isA<StringAttr>},
     {kBatched, OnArgument, "a unit attribute", isA<UnitAttr>},
     {kLoader, OnArgument, "a #graph.loader", isA<LoaderAttr>},
     {kPrimal, OnResult, "an integer", isA<IntegerAttr>},
@@ -48,6 +48,7 @@ static constexpr DiscardableAttribute kTable[] = {
     {kId, OnOp, "an integer", isA<IntegerAttr>},
     {kCotangentOf, OnOp, "an array of i64", isA<DenseI64ArrayAttr>},
     {kBiasRate, OnOp, "a float above 0", isRate},
+    {kSumOf, OnOp, "a string", isA<StringAttr>},
     {kAnnotation, OnOp, "a dictionary", isA<DictionaryAttr>},
 };
 

@@ -37,13 +37,15 @@ inline constexpr llvm::StringLiteral kLoader = "graph.loader";   // #graph.loade
 inline constexpr llvm::StringLiteral kPrimal = "graph.primal";   // pairs a value with its
 inline constexpr llvm::StringLiteral kCotangent = "graph.cotangent"; // cotangent, by number
 
-// Names attributes of ops. A sum over the step that is neither loss nor tokens has the name of its output too.
+// Names attributes of ops.
 inline constexpr llvm::StringLiteral kBackward = "graph.backward"; // unit: op of the backward pass
 inline constexpr llvm::StringLiteral kId = "graph.id";             // number of a forward op
 inline constexpr llvm::StringLiteral kCotangentOf = "graph.cotangent_of"; // [id, result] pairs
 // Marks a state, the bias of a router's choice: a step moves it by this much toward equal loads of the
 // experts, which its accumulator counts in place of a gradient.
 inline constexpr llvm::StringLiteral kBiasRate = "graph.bias_rate";
+// Names, of a state that sums numbers over the step, the output that follows from it; loss and tokens have no name.
+inline constexpr llvm::StringLiteral kSumOf = "graph.sum_of";
 inline constexpr llvm::StringLiteral kAnnotation = "graph.annotation"; // dictionary: what the file asks
 
 // Describes one discardable attribute: on what it may stand, and which attributes it may be.

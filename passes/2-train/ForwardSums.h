@@ -8,7 +8,7 @@
 
 namespace llmc::train {
 
-// Says how a sum passes the layers: they carry it, since those of several stages add to it, or stack their terms, which
+// Describes how a sum passes the layers: they carry it, since those of several stages add to it, or stack their terms, which
 // serves a sum that is differentiated but never computed.
 enum class SumOver { carried, stacked };
 

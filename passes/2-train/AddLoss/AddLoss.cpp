@@ -182,7 +182,7 @@ Value AddLoss::addSum(func::FuncOp micro, StringRef name, StringRef origin, Stri
                                /*stacked=*/false, /*valid_shape=*/ArrayAttr());
   // A model may have a state of that name already; the table then picks another.
   if (!output.empty())
-    state->setAttr(graph::kOutput, builder.getStringAttr(output));
+    state->setAttr(graph::kSumOf, builder.getStringAttr(output));
   state->remove();
   SymbolTable(getOperation()).insert(state, Block::iterator(micro));
   auto attribute = builder.getNamedAttr(graph::kState, FlatSymbolRefAttr::get(state));

@@ -18,7 +18,7 @@ def AddLoss : Pass<"llmc-add-loss", "::mlir::ModuleOp"> {
       rows. Its cotangent is that count. A result `graph.output = "moe_bias"` has the cotangent 1, without
       a scale, and adds nothing to the loss. They are pairs of further numbers.
       Results "moe_lost" (llmc-exchange-rows) and "moe_dropped" (llmc-limit-routes) are counts, summed in `@lost.sum` and
-      `@dropped.sum`. These sums have the name of what they sum as `graph.output`.
+      `@dropped.sum`. `graph.sum_of` of these sums has the name of what they sum.
       `scaled`: the last argument is `graph.scalar = "loss_scale"`, by which the
       cotangent is multiplied, so that small gradients do not vanish in f16
       (Micikevicius et al., 2018).

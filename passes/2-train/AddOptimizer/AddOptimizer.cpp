@@ -30,7 +30,7 @@ struct Parameter {
 };
 
 // Returns the name of the output of which a state is the sum.
-StringRef outputOf(StateOp state) { return state->getAttrOfType<StringAttr>(graph::kOutput).getValue(); }
+StringRef outputOf(StateOp state) { return state->getAttrOfType<StringAttr>(graph::kSumOf).getValue(); }
 
 class AddOptimizer : public llmc::impl::AddOptimizerBase<AddOptimizer> {
 public:
@@ -89,7 +89,7 @@ LogicalResult AddOptimizer::collect() {
     } else if (state.getRole() == Role::accumulator) {
       if (state.getOf())
         accumulators[state.getOfAttr().getAttr()] = state;
-      else if (state->hasAttr(graph::kOutput))
+      else if (state->hasAttr(graph::kSumOf))
         otherSums.push_back({state, Value()});
       else
         sums.push_back(state);
@@ -102,7 +102,7 @@ LogicalResult AddOptimizer::collect() {
   }
   if (sums.size() != 2)
     return micro.emitError("binds ") << sums.size()
-                                     << " accumulators that belong to no parameter and have no graph.output, expected "
+                                     << " accumulators that belong to no parameter and have no graph.sum_of, expected "
                                         "two: the sum of the loss and the count of tokens";
   lossState = sums[0];
   tokensState = sums[1];

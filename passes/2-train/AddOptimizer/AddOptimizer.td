@@ -12,7 +12,7 @@ def AddOptimizer : Pass<"llmc-add-optimizer", "::mlir::ModuleOp"> {
       It returns the new parameters, the new masters, the accumulators (now the mean gradient,
       before clipping), the new moments, and the outputs loss, grad_norm and
       tokens. A step without tokens has gradient zero. Further sums of @micro have the name of an
-      output as `graph.output`: moe_lost and moe_dropped are given as they are; the mean of moe_aux is added to
+      output as `graph.sum_of`: moe_lost and moe_dropped are given as they are; the mean of moe_aux is added to
       the loss, and what the loss is without it is the output cross_entropy.
       Weight decay is for parameters of rank 2 and more, not counting the
       stacked dimension, whose sources have that too. Clip 0 is off.

@@ -4,9 +4,9 @@
 // The sums have the names of their outputs.
 
 // CHECK-DAG: graph.state @loss.sum : tensor<f32> accumulator{{$}}
-// CHECK-DAG: graph.state @auxiliary.sum : tensor<f32> accumulator {graph.output = "moe_aux"}
-// CHECK-DAG: graph.state @lost.sum : tensor<f32> accumulator {graph.output = "moe_lost"}
-// CHECK-DAG: graph.state @dropped.sum : tensor<f32> accumulator {graph.output = "moe_dropped"}
+// CHECK-DAG: graph.state @auxiliary.sum : tensor<f32> accumulator {graph.sum_of = "moe_aux"}
+// CHECK-DAG: graph.state @lost.sum : tensor<f32> accumulator {graph.sum_of = "moe_lost"}
+// CHECK-DAG: graph.state @dropped.sum : tensor<f32> accumulator {graph.sum_of = "moe_dropped"}
 // CHECK-LABEL: func.func @micro(
 // CHECK-SAME: %[[LOSS:[a-z0-9]+]]: tensor<f32> {graph.state = @loss.sum}
 // CHECK-SAME: %[[AUX:[a-z0-9]+]]: tensor<f32> {graph.state = @auxiliary.sum}

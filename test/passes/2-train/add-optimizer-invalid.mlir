@@ -24,7 +24,7 @@ func.func @micro(%p: tensor<2xf64> {graph.state = @p}) {
 // -----
 
 graph.state @sum : tensor<f32> accumulator
-// expected-error@+1 {{binds 1 accumulators that belong to no parameter and have no graph.output, expected two: the sum of the loss and the count of tokens}}
+// expected-error@+1 {{binds 1 accumulators that belong to no parameter and have no graph.sum_of, expected two: the sum of the loss and the count of tokens}}
 func.func @micro(%s: tensor<f32> {graph.state = @sum}) {
   return
 }

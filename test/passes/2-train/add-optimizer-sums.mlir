@@ -7,8 +7,8 @@ graph.state @p : tensor<4xf32> parameter views [#graph.view<@w, 0, [1]>]
 graph.state @p.grad : tensor<4xf32> accumulator of @p
 graph.state @loss.sum : tensor<f32> accumulator
 graph.state @tokens.sum : tensor<f32> accumulator
-graph.state @auxiliary.sum : tensor<f32> accumulator {graph.output = "moe_aux"}
-graph.state @dropped.sum : tensor<f32> accumulator {graph.output = "moe_dropped"}
+graph.state @auxiliary.sum : tensor<f32> accumulator {graph.sum_of = "moe_aux"}
+graph.state @dropped.sum : tensor<f32> accumulator {graph.sum_of = "moe_dropped"}
 
 func.func @micro(%p: tensor<4xf32> {graph.state = @p}, %g: tensor<4xf32> {graph.state = @p.grad},
                  %0: tensor<f32> {graph.state = @loss.sum}, %1: tensor<f32> {graph.state = @tokens.sum},
