@@ -31,7 +31,13 @@ std::nullopt_t Config::bad(const std::string &name, const char *rule, const Json
   if (text.size() > 80)
     text = text.substr(0, 80) + "...";
   note(quoted(name) + " must be " + rule + ", got " + text);
+  problems_->fields.insert(path_ + name);
   return std::nullopt;
+}
+
+void Config::noteBetween(Names fields, const std::string &problem) {
+  if (llvm::none_of(fields, [&](const char *name) { return problems_->fields.count(path_ + name) > 0; }))
+    note(problem);
 }
 
 std::optional<int64_t> Config::asInteger(const std::string &name, const Json &value,
@@ -42,7 +48,10 @@ std::optional<int64_t> Config::asInteger(const std::string &name, const Json &va
               value.get<int64_t>() >= least && value.get<int64_t>() <= most;
   if (good)
     return value.get<int64_t>();
-  return bad(name, rule, value);
+  // Names the range where only that is wrong.
+  bool isLarge = value.is_number() && value.get<double>() > double(most);
+  std::string range = "from " + std::to_string(least) + " to " + std::to_string(most);
+  return bad(name, isLarge ? range.c_str() : rule, value);
 }
 
 std::optional<double> Config::asPositiveNumber(const std::string &name, const Json &value) {

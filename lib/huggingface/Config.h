@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,7 @@ namespace llmc::hf {
 // ...OrNull); problems() lists all of them, including those of nested objects.
 class Config {
 public:
-  explicit Config(const support::Json &json)
-      : json_(&json), problems_(std::make_shared<std::string>()) {}
+  explicit Config(const support::Json &json) : json_(&json), problems_(std::make_shared<Problems>()) {}
 
   using Names = llvm::ArrayRef<const char *>;
   int64_t positive(Names names, int64_t fallback); // at most 2^30
@@ -50,14 +50,20 @@ public:
   // Lists the fields of this object that hold a number above 0, with it: "attn_pdrop 0.1".
   std::vector<std::string> positives(Names names) const;
 
-  void note(const std::string &problem) { *problems_ += "\n  " + problem; }
+  void note(const std::string &problem) { problems_->text += "\n  " + problem; }
+  // Notes what is wrong between fields, unless one of them is bad by itself: what took its place is not the user's.
+  void noteBetween(Names fields, const std::string &problem);
   // Returns the quoted name of a field for messages, with the path of nested objects.
   std::string quoted(const std::string &name) const { return "\"" + path_ + name + "\""; }
 
   // Returns one indented line per problem, or "" if every value read so far is good.
-  const std::string &problems() const { return *problems_; }
+  const std::string &problems() const { return problems_->text; }
 
 private:
+  struct Problems {
+    std::string text;
+    std::set<std::string> fields; // those with a bad value, with the path of nested objects
+  };
   const support::Json *find(Names names, std::string &found) const;
   bool isNull(Names names) const; // present, and null under every name
   std::nullopt_t bad(const std::string &name, const char *rule, const support::Json &got);
@@ -67,7 +73,7 @@ private:
 
   const support::Json *json_;
   std::string path_; // "rope_scaling." of a nested object
-  std::shared_ptr<std::string> problems_;
+  std::shared_ptr<Problems> problems_;
 };
 
 } // namespace llmc::hf

@@ -27,12 +27,13 @@ Decoder hf::readDecoder(Config &config, const CompileOptions &options,
   headDim = config.positiveOrNull({"head_dim"}, headDim);
   d.headDim = headDim.value_or(std::max<int64_t>(d.width / d.heads, 1));
   if (!headDim && d.width % d.heads)
-    config.note("\"hidden_size\" " + std::to_string(d.width) +
-                " is not divisible by \"num_attention_heads\" " + std::to_string(d.heads) +
-                " and there is no \"head_dim\"");
+    config.noteBetween({"hidden_size", "num_attention_heads", "head_dim"},
+                       "\"hidden_size\" " + std::to_string(d.width) + " is not divisible by \"num_attention_heads\" " +
+                           std::to_string(d.heads) + " and there is no \"head_dim\"");
   if (d.heads % d.kvHeads)
-    config.note("\"num_attention_heads\" " + std::to_string(d.heads) +
-                " is not divisible by \"num_key_value_heads\" " + std::to_string(d.kvHeads));
+    config.noteBetween({"num_attention_heads", "num_key_value_heads"},
+                       "\"num_attention_heads\" " + std::to_string(d.heads) +
+                           " is not divisible by \"num_key_value_heads\" " + std::to_string(d.kvHeads));
   constexpr int64_t most = int64_t(1) << 30;
   if (d.headDim > most / d.heads)
     config.note(std::to_string(d.heads) + " heads of " + std::to_string(d.headDim) +

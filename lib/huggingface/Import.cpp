@@ -145,7 +145,7 @@ static void recordRouterLoss(ModuleOp module, double factor, bool asked) {
 
 // Returns one line for each kind of field that a user may rely on and that has no effect here.
 static std::vector<std::string> notesOf(Config &config, const CompileOptions &options,
-                                        const std::string &unusedQuantization, bool asksForRouterLoss) {
+                                        const std::string &unusedQuantization, bool mixes, bool asksForRouterLoss) {
   std::vector<std::string> notes;
   std::vector<std::string> rates = statedDropout(config);
   bool chosen = options.dropout || options.configDropout || options.infer;
@@ -155,6 +155,9 @@ static std::vector<std::string> notesOf(Config &config, const CompileOptions &op
   if (asksForRouterLoss && !options.infer && !options.moeBalance)
     notes.push_back("trains with an auxiliary loss of routers, for which \"output_router_logits\" asks: --moe-balance "
                     "aux says that it is meant, --moe-balance none leaves it out");
+  if (int64_t dense = config.index({"first_k_dense_replace"}, 0); dense > 0 && !mixes)
+    notes.push_back("no layer has experts, since \"first_k_dense_replace\" " + std::to_string(dense) +
+                    " makes all layers dense");
   if (!unusedQuantization.empty())
     notes.push_back("\"quantization_config\" (" + unusedQuantization +
                     ") is not used: no weights are read, all are drawn");
@@ -213,7 +216,7 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
   if (mixes)
     recordRouterLoss(*model.module, lossOfRouters, asks);
   std::string unused = !reads && *quantization ? (*quantization)->method : "";
-  for (const std::string &note : notesOf(config, options, unused, asks && mixes))
+  for (const std::string &note : notesOf(config, options, unused, mixes, asks && mixes))
     emitRemark(UnknownLoc::get(&context)) << file << ": " << note;
   if (options.infer)
     markInference(*model.module);

@@ -11,19 +11,22 @@ int64_t Mixture::parametersOfExpert(int64_t width) const {
 
 void hf::checkMixture(Config &config, Mixture &mixture, const char *experts, const char *choices) {
   Mixture &m = mixture;
+  auto note = [&](const std::string &problem) {
+    config.noteBetween({experts, choices, "n_group", "topk_group"}, problem);
+  };
   auto said = [&](const char *name, int64_t value) { return config.quoted(name) + " " + std::to_string(value); };
   if (m.choices > m.experts)
-    config.note(said(choices, m.choices) + " is more than " + said(experts, m.experts));
+    note(said(choices, m.choices) + " is more than " + said(experts, m.experts));
   if (m.groups > 1 && m.experts % m.groups)
-    config.note(said(experts, m.experts) + " is not divisible by " + said("n_group", m.groups));
+    note(said(experts, m.experts) + " is not divisible by " + said("n_group", m.groups));
   else if (m.keptGroups > m.groups)
-    config.note(said("topk_group", m.keptGroups) + " is more than " + said("n_group", m.groups));
+    note(said("topk_group", m.keptGroups) + " is more than " + said("n_group", m.groups));
   else if (int64_t size = m.experts / m.groups; m.groupTerms > size)
-    config.note(said("n_group", m.groups) + " leaves " + std::to_string(size) + " experts a group, of which " +
-                std::to_string(m.groupTerms) + " choose it");
+    note(said("n_group", m.groups) + " leaves " + std::to_string(size) + " experts a group, of which " +
+         std::to_string(m.groupTerms) + " choose it");
   else if (m.choices <= m.experts && m.choices > m.keptGroups * size)
-    config.note(said(choices, m.choices) + " is more than the " + std::to_string(m.keptGroups * size) +
-                " experts of " + said("topk_group", m.keptGroups));
+    note(said(choices, m.choices) + " is more than the " + std::to_string(m.keptGroups * size) +
+         " experts of " + said("topk_group", m.keptGroups));
 }
 
 namespace {

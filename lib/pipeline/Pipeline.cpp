@@ -24,6 +24,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <set>
+
 namespace llmc {
 using namespace mlir;
 
@@ -226,9 +228,25 @@ CompileOptions optionsForRetry(const CompileOptions &options) {
   return retry;
 }
 
+// Adds an error if ranks cannot have as many experts each.
+static void checkSharesOfExperts(ModuleOp module, int64_t ranks, std::vector<std::string> &errors) {
+  std::set<int64_t> counts;
+  module.walk([&](graph::RouteOp op) { counts.insert(op.getScores().getType().getShape().back()); });
+  for (int64_t experts : counts) {
+    if (experts % ranks == 0)
+      continue;
+    std::string sizes;
+    for (int64_t size = 1; size <= experts; ++size)
+      if (experts % size == 0)
+        sizes += " " + std::to_string(size);
+    errors.push_back(support::text("--ep ", ranks, ": ", experts, " experts cannot be shared out evenly over ep = ", ranks,
+                                   " ranks; valid sizes of ep are", sizes));
+  }
+}
+
 // Adds an error for each choice of experts that does not fit the mesh.
-static void checkExperts(const CompileOptions &options, const planfile::MeshSizes &sizes, int64_t tokens,
-                         bool hasExperts, std::vector<std::string> &errors) {
+static void checkExperts(ModuleOp module, const CompileOptions &options, const planfile::MeshSizes &sizes,
+                         int64_t tokens, bool hasExperts, std::vector<std::string> &errors) {
   std::string useless = options.etp > 1           ? "--etp"
                         : options.moeBudget > 0   ? "--moe-budget"
                         : options.moeCapacity > 0 ? "--moe-capacity"
@@ -236,6 +254,7 @@ static void checkExperts(const CompileOptions &options, const planfile::MeshSize
   if (!hasExperts && sizes.ep > 1)
     errors.push_back(support::text("--ep ", sizes.ep, " shares out experts, and no mixture of experts is found in the "
                                    "model; leave it out"));
+  checkSharesOfExperts(module, sizes.ep, errors);
   if (!hasExperts && !useless.empty())
     errors.push_back(useless + " is for mixtures of experts, and the model has none; leave it out");
   if (hasExperts && options.moeBudget > 0 && sizes.ep == 1)
@@ -353,7 +372,7 @@ static LogicalResult setAttributes(ModuleOp module, const CompileOptions &option
   bool mixes = hasExperts(module);
   planfile::MeshSizes sizes = options.meshSizes(mixes);
   std::optional<planfile::AtomicAxes> axes = planfile::deriveAxes(sizes, errors);
-  checkExperts(options, sizes, tokens, mixes, errors);
+  checkExperts(module, options, sizes, tokens, mixes, errors);
   checkBalance(module, options, mixes, errors);
   checkChoices(options, tokens, errors);
   std::optional<DropoutRates> dropout = dropoutRates(module, options);

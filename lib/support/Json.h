@@ -13,6 +13,9 @@ namespace llmc::support {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
+// Describes where and at which key `text` stops being JSON: "line 3, column 9, at \"eps\": found 'NaN'".
+std::string describeInvalidJson(std::string_view text);
+
 // Parses `text`; `what` names it in the error, for example its file. An error if it is not valid
 // JSON or is nested more than 1000 levels deep.
 inline Result<Json> parseJson(std::string_view text, std::string_view what) {
@@ -32,7 +35,7 @@ inline Result<Json> parseJson(std::string_view text, std::string_view what) {
   }
   Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded())
-    return error(what, ": not valid JSON");
+    return error(what, ": not valid JSON: ", describeInvalidJson(text));
   return value;
 }
 

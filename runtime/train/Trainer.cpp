@@ -363,7 +363,7 @@ void Run::log(uint64_t step, const StepResult &r, double tokens) {
     line["skipped"] = r.skipped ? 1 : 0;
   if (step > 0 && mayOverflow)
     line["moe_overflow"] = r.lost > 0 ? 1 : 0;
-  if (step > 0 && r.load > 0)
+  if (step > 0 && r.load > 0) {
     line["moe_load_max"] = r.load;
     line["moe_dropped"] = program.moe_choices > 0 ? r.dropped / double(program.moe_choices) : 0;
   }
@@ -372,7 +372,8 @@ void Run::log(uint64_t step, const StepResult &r, double tokens) {
   Status written = metrics->append(line.dump());
   if (!written && !metricsBehind)
     progress.warn(
-        text("metrics    ", written.message(), "; training goes on, later lines bring these"));
+        text("metrics    ", written.message(),
+             step < steps ? "; training goes on, later lines bring these" : "; it is tried again at the end"));
   metricsBehind = !written;
 }
 

@@ -199,6 +199,36 @@ TEST(Experts, AuxiliaryLoss) {
   }
 }
 
+// transformers builds such a model too, but nobody should take it for a mixture.
+TEST(Experts, NoneLeft) {
+  Configs configs;
+  for (int dense : {0, 1, 2, 9}) {
+    std::string message;
+    ASSERT_TRUE(bool(configs.read(R"("model_type": "deepseek_v3", "num_hidden_layers": 2, "hidden_size": 16,)"
+                                  R"("num_attention_heads": 2, "num_key_value_heads": 2,)"
+                                  R"("intermediate_size": 8, "moe_intermediate_size": 8, "vocab_size": 11,)"
+                                  R"("first_k_dense_replace": )" + std::to_string(dense), message, 16)))
+        << message;
+    EXPECT_EQ(message.find("no layer has experts, since \"first_k_dense_replace\" " + std::to_string(dense)) !=
+                  std::string::npos,
+              dense >= 2)
+        << message;
+  }
+}
+
+// A field with a bad value is not compared with others: what takes its place is not the user's.
+TEST(Experts, OneMistakeOneLine) {
+  Configs configs;
+  for (const char *fields : {R"("model_type": "deepseek_v3", "n_routed_experts": 12, "n_group": 0)",
+                             R"("model_type": "mixtral", "num_experts_per_tok": 9, "num_local_experts": 0)",
+                             R"("model_type": "mixtral", "hidden_size": 4112, "num_attention_heads": 0)"}) {
+    std::string message;
+    EXPECT_FALSE(bool(configs.read(fields, message, 16)));
+    EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 1) << message;
+    EXPECT_NE(message.find("must be a positive integer, got 0"), std::string::npos) << message;
+  }
+}
+
 TEST(Experts, Refusals) {
   Configs configs;
   auto of = [](const std::string &type) { return "\"model_type\": \"" + type + "\", \"num_hidden_layers\": 1, "; };
@@ -207,6 +237,11 @@ TEST(Experts, Refusals) {
   configs.refuses(of("mixtral") + R"("num_local_experts": 1000000)",
                   {"1 x 1000000 experts", "more than 65536"});
   configs.refuses(of("mixtral") + R"("num_local_experts": 0)", {"\"num_local_experts\" must be a positive integer"});
+  configs.refuses(of("mixtral") + R"("num_local_experts": 1000000000000)",
+                  {"\"num_local_experts\" must be from 1 to 1073741824, got 1000000000000"});
+  configs.refuses(of("mixtral") + R"("num_local_experts": 1e12)", {"from 1 to 1073741824, got 1000000000000.0"});
+  configs.refuses(of("deepseek_v3") + R"("first_k_dense_replace": -1)",
+                  {"\"first_k_dense_replace\" must be an integer of 0 or more, got -1"});
   configs.refuses(of("mixtral") + R"("router_jitter_noise": 0.1)", {"router_jitter_noise"});
   configs.refuses(of("qwen3_moe") + R"("mlp_only_layers": [1])", {"mlp_only_layers", "no layer 1", "0 to 0"});
   configs.refuses(of("qwen3_moe") + R"("mlp_only_layers": ["0"])", {"mlp_only_layers", "a list of numbers"});

@@ -7,6 +7,7 @@ ten times as large as the others, so that no choice is near a tie.
 import collections
 import json
 import os
+import re
 
 import numpy as np
 
@@ -255,6 +256,7 @@ def refused(folder, content, words, mesh, *flags):
     require(done.returncode in (1, 2) and done.stderr, f"exit {done.returncode}: {done.stderr}")
     for word in words:
         require(word in done.stderr, f"'{word}' is not in: {done.stderr}")
+    require(not re.search(r"\b[A-Z][0-9]+: ", done.stderr), f"a user does not know the rules of passes by number: {done.stderr}")
 
 
 def main():

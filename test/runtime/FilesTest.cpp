@@ -157,6 +157,17 @@ TEST(Json, IsNestedAThousandLevelsAtMost) {
   EXPECT_FALSE(bool(support::parseJson("{\"a\": }", "x")));
 }
 
+TEST(Json, MistakesHaveAPlace) {
+  auto said = [](const char *text) { return support::parseJson(text, "x").message(); };
+  EXPECT_EQ(said("{\n  \"eps\": NaN,\n  \"b\": 1}"), "x: not valid JSON: line 2, column 10, at \"eps\": found 'NaN'");
+  EXPECT_EQ(said("{\"a\": [1, -Infinity]}"), "x: not valid JSON: line 1, column 11, at \"a\": found '-Infinity'");
+  EXPECT_EQ(said("{\"a\": }"), "x: not valid JSON: line 1, column 7, at \"a\": found '}'");
+  EXPECT_EQ(said("nope"), "x: not valid JSON: line 1, column 1: found 'nope'");
+  for (const char *cut : {"", "{\"a\": 1", "{\"a\": 1,\n"})
+    EXPECT_NE(said(cut).find("found the end of the text"), std::string::npos) << said(cut);
+  EXPECT_NE(said("{\"a\": \"\xff\"}").find("line 1, column 8"), std::string::npos) << said("{\"a\": \"\xff\"}");
+}
+
 TEST(Npy, FortranOrder) {
   TemporaryFolder folder;
   std::vector<int64_t> values, turned;

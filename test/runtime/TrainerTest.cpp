@@ -466,7 +466,16 @@ TEST_F(Trainer, FullDisksEndNoTraining) {
   train(*program);
   std::string told = out.str();
   EXPECT_EQ(told.find("metrics    cannot write '/dev/full'"), 0u) << told;
+  EXPECT_NE(told.find("training goes on, later lines bring these"), std::string::npos) << told;
   EXPECT_EQ(told.find('\n'), told.size() - 1) << told;
+  // After the last line none is left that could bring what is missing.
+  out.str("");
+  options.steps = 1;
+  why = train(*program);
+  told = out.str();
+  EXPECT_NE(told.find("it is tried again at the end"), std::string::npos) << told;
+  EXPECT_EQ(told.find("later lines"), std::string::npos) << told;
+  EXPECT_NE(why.find("--metrics: cannot write '/dev/full': No space left"), std::string::npos) << why;
 }
 
 TEST_F(Trainer, OutputsAreNoInputs) {
