@@ -114,7 +114,7 @@ private:
       arguments.push_back(std::move(*value));
     }
     auto results = graph::evaluate(func, arguments, nullptr, input.rounding,
-                                   input.observe ? graph::Observe(input.observe) : nullptr);
+                                   input.observeResults ? graph::Observe(input.observeResults) : nullptr);
     if (failed(results))
       return failure();
     for (auto [i, value] : llvm::enumerate(*results)) {
@@ -137,7 +137,7 @@ private:
 class StagedStep {
 public:
   StagedStep(ModuleOp module, MeshAttr mesh, const StepInput &input)
-      : module(module), mesh(mesh), input(input), machine(mesh, input.rounding, input.observe), symbols(module),
+      : module(module), mesh(mesh), input(input), machine(mesh, input.rounding, input.observeRanks), symbols(module),
         stages(mesh.getSize(planfile::AxisRole::Stages)), virtualStages(getNumVirtualStages(module)),
         infer(isInference(module)), states(mesh.getNumRanks()), residuals(mesh.getNumRanks()) {}
 

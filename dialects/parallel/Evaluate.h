@@ -28,12 +28,12 @@ struct StepInput {
   int64_t repeats = 1;
   // Holds the host scalars of the update, by `graph.input`.
   NamedTensors scalars;
-  // Receives, if set, what is evaluated on one rank, but nothing of many (graph::Observe).
-  std::function<void(mlir::Operation *, int64_t layer, llvm::ArrayRef<graph::Tensor>)> observe;
+  // Receives, if set, the results of each op of a step on one rank (graph::Observe), but nothing of many ranks.
+  std::function<void(mlir::Operation *, int64_t layer, llvm::ArrayRef<graph::Tensor>)> observeResults;
   std::function<void()> ended; // called after each micro-batch, if set
   // Tells whether numbers are rounded to the types of the values that hold them.
   graph::Rounding rounding = graph::Rounding::None;
-  Observer observe; // may be empty
+  Observer observeRanks; // sees the operands of each op of a rank of a mesh, if set
   // Runs, if set, with each rank and what it holds, before and after the update: tests of a step whose
   // gradients are not finite change a number of one rank.
   std::function<void(int64_t rank, NamedTensors &states)> beforeUpdate, afterUpdate;

@@ -41,7 +41,7 @@ static FailureOr<Outcome> infer(ModuleOp module, const Trial &trial, graph::Roun
   input.states = statesFromSources(module, trial.weights);
   input.microBatches = {trial.steps.front().inputs};
   Outcome outcome;
-  input.observe = recordRoutes(outcome.routes.emplace_back());
+  input.observeResults = recordRoutes(outcome.routes.emplace_back());
   FailureOr<parallel::StepOutput> output = parallel::evaluateStep(module, input);
   if (failed(output))
     return failure();
@@ -63,9 +63,9 @@ FailureOr<Outcome> interpret(ModuleOp module, const Trial &trial,
   for (const StepData &data : trial.steps) {
     parallel::StepInput input;
     input.ended = ended;
-    input.observe = recordRoutes(outcome.routes.emplace_back());
+    input.observeResults = recordRoutes(outcome.routes.emplace_back());
     input.rounding = rounding;
-    input.observe = observe;
+    input.observeRanks = observe;
     input.repeats = data.repeats;
     input.states = std::move(states);
     int64_t all = data.inputs.empty() ? 0 : data.inputs.begin()->second.shape[0];
