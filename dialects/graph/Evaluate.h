@@ -21,9 +21,9 @@ using Observe = llvm::function_ref<void(mlir::Operation *, int64_t layer, llvm::
 
 // Evaluates `func` on `inputs` (one per argument, of its shape) and returns one tensor per result.
 // It follows repeats and calls, and passes other ops that are not of the graph dialect to
-// `foreign`, if given, and shows what it has evaluated to `observe`. With Rounding::ToTypes inputs and results of ops are rounded to their element
-// types. Fails with a diagnostic on an op that nothing evaluates, a callee without a
-// body and an input of another shape. Only reads the IR: ranks may run on threads.
+// `foreign`, if given, and shows what it has evaluated to `observe`. With Rounding::ToTypes inputs and
+// results of ops are rounded to their element types. Fails with a diagnostic on an op that nothing
+// evaluates, a callee without a body and an input of another shape. Only reads the IR: ranks may run on threads.
 mlir::FailureOr<std::vector<Tensor>> evaluate(mlir::func::FuncOp func,
                                               llvm::ArrayRef<Tensor> inputs,
                                               Foreign foreign = nullptr,

@@ -113,13 +113,10 @@ bool writeAll(int fd, std::string_view &bytes) {
 struct Temporaries {
   std::mutex mutex;
   std::set<std::string> names;
+  bool ended = false; // removeTemporaries() has run
   static Temporaries &all() {
     static Temporaries temporaries;
     return temporaries;
-  }
-  void add(const std::string &name) {
-    std::lock_guard lock(mutex);
-    names.insert(name);
   }
   void remove(const std::string &name) {
     std::lock_guard lock(mutex);
@@ -128,12 +125,22 @@ struct Temporaries {
 };
 
 // Makes a new file beside `target` and sets `name` to its path; returns its descriptor, or -1
-// with errno set.
+// with errno set. Holds the lock, so that no file is made whose name is not known yet, and waits for
+// the end of a process that has removed its temporaries.
 int makeTemporary(const std::string &target, mode_t mode, std::string &name) {
   constexpr int kTries = 100; // a killed process of the same id may have left its own
+  Temporaries &all = Temporaries::all();
+  std::unique_lock lock(all.mutex);
+  while (all.ended) {
+    lock.unlock();
+    ::pause();
+    lock.lock();
+  }
   for (int i = 0; i < kTries; ++i) {
     name = i == 0 ? text(target, ".tmp.", ::getpid()) : text(target, ".tmp.", ::getpid(), ".", i);
     int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd >= 0)
+      all.names.insert(name);
     if (fd >= 0 || errno != EEXIST)
       return fd;
   }
@@ -174,7 +181,6 @@ Result<OutputFile> OutputFile::create(const std::string &path, bool executable) 
   file.fd_ = makeTemporary(file.target_, executable ? 0777 : 0666, file.temporary_);
   if (file.fd_ < 0)
     return cannotWrite(path, std::strerror(errno));
-  Temporaries::all().add(file.temporary_);
   if (exists && !executable)
     ::fchmod(file.fd_, info.st_mode & 0777); // keeps the permissions of the old file
   return file;
@@ -223,6 +229,7 @@ Status OutputFile::commit() {
 void llmc::support::removeTemporaries() {
   Temporaries &all = Temporaries::all();
   std::lock_guard lock(all.mutex);
+  all.ended = true;
   for (const std::string &name : all.names)
     ::unlink(name.c_str());
 }

@@ -35,8 +35,8 @@ private:
   std::string path_, target_, temporary_; // no temporary: written directly
 };
 
-// Removes the temporaries of all OutputFiles, for a process that is about to end. Takes a lock:
-// not for a signal handler.
+// Removes the temporaries of all OutputFiles, for a process that is about to end: a thread that makes
+// another one waits for that end. Takes a lock: not for a signal handler.
 void removeTemporaries();
 
 // Writes a whole file in one piece.
