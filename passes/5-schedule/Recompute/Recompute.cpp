@@ -201,7 +201,8 @@ private:
     choice.sourceOf = [this, &pair](BlockArgument arg) { return stage.sourceOf(pair, arg); };
     bool all = mode == "auto" || (mode == "full" && pair.forwardRepeat);
     choice.mayRedo = [all](Operation *op, const llvm::DenseSet<Value> &fixed) {
-      return all ? op->getNumRegions() == 0 : isCheap(op, fixed);
+      // Keeps routes, which roundings of another kernel could change where scores nearly tie.
+      return !isa<graph::RouteOp>(op) && (all ? op->getNumRegions() == 0 : isCheap(op, fixed));
     };
     choice.priceOf = [&pair](Operation *op) { return priceOf(pair, op); };
     choice.layers = pair.layers();

@@ -15,7 +15,9 @@ def Recompute : Pass<"llmc-recompute", "::mlir::ModuleOp"> {
       the layers it is `selective`. `none` changes nothing.
       `auto` keeps at most `budgets` bytes for a micro-batch of each stage, and runs again what costs
       least: the FLOPs of ops, and of a collective those that a chip does while it moves (1,100 a
-      byte), or nothing where backward makes the same call anyway. Anything may run again.
+      byte), or nothing where backward makes the same call anyway. Anything may run again but
+      `graph.route`: the experts that a token took are kept in every mode, since the same scores from
+      another kernel could choose others.
       `plan.kept` records the choice on the module; where it is given, `auto` follows it.
       `plan.recomputed` lists, on the module, each value that is computed again, what that costs and
       what it saves.
