@@ -3,6 +3,7 @@
 #include "lib/verify/PhaseBoundaries.h"
 
 #include "dialects/parallel/Annotations.h"
+#include "lib/verify/reference/Limits.h"
 #include "lib/verify/subject/DiagnosticCapture.h"
 #include "lib/verify/source/FromFile.h"
 #include "lib/verify/interpret/Interpret.h"
@@ -14,8 +15,6 @@ using namespace mlir;
 
 namespace llmc::verify {
 namespace {
-
-constexpr double kExact = 1e-10;
 
 //===-- Whole steps ---------------------------------------------------------===//
 

@@ -33,8 +33,6 @@ namespace llmc::verify {
 
 using support::counted;
 
-constexpr double kExact = 1e-10;
-
 namespace {
 
 class Verifier {

@@ -9,6 +9,9 @@
 
 namespace llmc::verify {
 
+// Bounds what two computations in double may differ by: orders of additions.
+inline constexpr double kExact = 1e-10;
+
 struct Limits {
   // Limits the error of one step against its value in double. Up to `least` it is right; above, it
   // may be kOfOneRank times that of the one-rank plan, but not more than `most`, in case that plan

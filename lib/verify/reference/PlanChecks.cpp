@@ -6,8 +6,6 @@
 
 namespace llmc::verify {
 
-constexpr double kExact = 1e-10;
-
 void checkStatic(const planfile::ProgramT &program, Report &report) {
   auto add = [&](const std::string &name, const std::vector<planfile::Finding> &findings) {
     return report.add("static:" + name, "plan", double(findings.size()), 0,

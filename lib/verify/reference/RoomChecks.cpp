@@ -19,8 +19,6 @@ using namespace mlir;
 
 namespace llmc::verify {
 
-constexpr double kExact = 1e-10;
-
 namespace {
 
 // Adds up, over the mixtures of all layers and micro-batches, the rows for which a rank of their experts has no room.

@@ -4,6 +4,7 @@
 // loss that it builds take part.
 #include "dialects/graph/GraphAttrs.h"
 #include "lib/pipeline/Pipeline.h"
+#include "lib/verify/reference/Limits.h"
 #include "lib/verify/subject/DiagnosticCapture.h"
 #include "lib/verify/interpret/Forward.h"
 #include "lib/verify/source/FromFile.h"
@@ -24,7 +25,6 @@ namespace {
 using graph::Dual;
 using graph::DualTensor;
 
-constexpr double kExact = 1e-10;
 constexpr double kIgnored = -100; // label of a position that is not counted
 constexpr uint64_t kSeed = 7;
 

@@ -1,4 +1,5 @@
 // Compares the raised module with the imported one and the update with the papers' equations.
+#include "lib/verify/reference/Limits.h"
 #include "lib/verify/source/FromFile.h"
 
 #include "dialects/graph/GraphAttrs.h"
@@ -11,8 +12,6 @@ using namespace mlir;
 
 namespace llmc::verify {
 namespace {
-
-constexpr double kExact = 1e-10;
 
 std::string nameOfResult(func::FuncOp func, unsigned i) {
   auto name = func.getResultAttrOfType<StringAttr>(i, graph::kOutput);
