@@ -1,5 +1,4 @@
 // Compares the raised module with the imported one and the update with the papers' equations.
-#include "lib/verify/reference/Limits.h"
 #include "lib/verify/source/FromFile.h"
 
 #include "dialects/graph/GraphAttrs.h"
@@ -7,6 +6,7 @@
 #include "lib/verify/interpret/Forward.h"
 #include "lib/verify/source/ExactConstants.h"
 #include "lib/verify/interpret/Sources.h"
+#include "lib/verify/reference/Limits.h"
 
 using namespace mlir;
 
