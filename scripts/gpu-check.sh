@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every kernel for a card and compares it with the CPU's: gpu-check.sh [--prepare] DIR [options]
-#   gpu-check.sh --prepare DIR   where llmc is built: programs of GPT-2, Llama and BERT with
-#                                their kernels, and all that the next line needs, into DIR
+#   gpu-check.sh --prepare DIR   where llmc is built: programs of each model of
+#                                test/cuda/models in fp32 and bf16, with their kernels, into DIR
 #   gpu-check.sh DIR             where a card is: prints errors, times and GB/s beside a copy;
 #                                options (--seed N, --repeats N) are llmc-gpu-check's
 # Exit 0: all agree; 1: one does not; 77: no card here. DIR may move between machines; where
@@ -38,6 +38,8 @@ for config in "$root"/test/cuda/models/*.json; do
   name=$(basename "$config" .json)
   mkdir -p "$folder/$name"
   cp "$config" "$folder/$name/config.json"
-  "$bin/llmc" compile "$folder/$name/config.json" -o "$folder/$name.llmc" --weights random \
-    --cuda-kernels all --micro-batch 4 --seq 256 "$@"
+  for precision in fp32 bf16; do
+    "$bin/llmc" compile "$folder/$name/config.json" -o "$folder/$name-$precision.llmc" \
+      --weights random --cuda-kernels all --micro-batch 4 --seq 256 --precision "$precision" "$@"
+  done
 done

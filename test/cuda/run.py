@@ -18,6 +18,7 @@ BUILD = os.environ.get("LLMC_BUILD", os.path.join(ROOT, "build"))
 LLMC, CHECK = (os.path.join(BUILD, "bin", name) for name in ("llmc", "llmc-gpu-check"))
 FAKE = os.path.join(BUILD, "test", "fakes", "llmc-fake-cuda.so")
 SMALL = os.path.join(ROOT, "test", "data", "gpt2", "config.json")
+MIXTURE = os.path.join(ROOT, "test", "data", "deepseek_v3", "config.json")
 DATA = os.path.join(ROOT, "test", "data", "gpt2", "text.bin")
 CHIPS = ["sm_80", "sm_90", "sm_100"]
 FAMILIES = ["gpt2", "llama", "bert"]
@@ -200,6 +201,21 @@ def faults(folder):
     require(done.returncode == 1 and "compile it with --cuda-kernels all" in done.stderr, done.stderr)
 
 
+def compared_in_bf16(folder):
+    """A mixture in bf16: views of single numbers, indices of experts, and results that may be
+    one rounding off where card and CPU lie on either side of a tie."""
+    out = os.path.join(folder, "program")
+    done = call(LLMC, "compile", MIXTURE, "-o", out, "--weights", "random", "--cuda-kernels", "sm_90",
+                "--precision", "bf16", "--moe-balance", "bias")
+    require(done.returncode == 0, f"llmc compile: {done.stderr[-3000:]}")
+    for fault, code, words in [("", 0, " 0 wrong, 0 not run"), ("one-rounding", 0, " 0 wrong"),
+                               ("two-roundings", 1, "element 0: expected"),
+                               ("many-roundings", 1, "are one rounding off, more than ties explain")]:
+        done = check(out, fault)
+        require(done.returncode == code and words in done.stdout,
+                f"{fault}: exit {done.returncode}\n{done.stdout[-3000:]}{done.stderr}")
+
+
 def no_card(folder):
     for fault, driver, words in [("", os.path.join(folder, "none.so"), "no CUDA driver"),
                                  ("no-device", FAKE, "CUDA_ERROR_NO_DEVICE")]:
@@ -216,7 +232,7 @@ def main():
     everywhere = [without_assembler, refused, no_card]
     for name, test in [(f.__name__, f) for f in everywhere] + [
             ("assembled " + family, assembled(family)) for family in FAMILIES] + [
-            (f.__name__, f) for f in (same_on_the_cpu, both_assemblers, damaged, compared, faults)]:
+            (f.__name__, f) for f in (same_on_the_cpu, both_assemblers, damaged, compared, compared_in_bf16, faults)]:
         if missing and test not in everywhere:
             print(f"skipped {name}: no CUDA assembler is installed")
             skipped += 1

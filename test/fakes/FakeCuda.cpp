@@ -152,6 +152,22 @@ void spoil(const planfile::DeviceKernelT &kernel, std::byte *last, int64_t begin
   if (fault("halves") && isFloat && begin > 0)
     value = std::nextafter(value, INFINITY);
   std::memcpy(last, &value, sizeof value);
+  auto round = [last](int elements, int by) {
+    for (int i = 0; i < elements; ++i) {
+      uint16_t bits;
+      std::memcpy(&bits, last + 2 * i, sizeof bits);
+      bits = static_cast<uint16_t>(bits + by);
+      std::memcpy(last + 2 * i, &bits, sizeof bits);
+    }
+  };
+  if (kernel.buffers.back()->dtype == planfile::DType::BF16 && begin == 0) {
+    if (fault("one-rounding"))
+      round(1, 1);
+    if (fault("two-roundings"))
+      round(1, 2);
+    if (fault("many-roundings"))
+      round(64, 1);
+  }
   if (fault("outside"))
     last[-1] = std::byte{1};
 }
@@ -384,7 +400,10 @@ Result cuLaunchKernel(Function *function, unsigned gridX, unsigned gridY, unsign
   for (size_t i = 0; i < pointers; ++i) {
     uint64_t address;
     std::memcpy(&address, parameters[i], sizeof address);
-    if (address % 16 != 0 || bytesFrom(address) == 0)
+    // Requires of an address what the kernel's widest access to it does, as a card would: a
+    // view of one number lies anywhere. Scratch is an allocation of its own.
+    uint64_t alignment = i < kernel.buffers.size() ? kernel.buffers[i]->access : 16;
+    if (address % std::max<uint64_t>(alignment, 1) != 0 || bytesFrom(address) == 0)
       return state().misuse("cuLaunchKernel: a buffer is not aligned, or not memory of the card");
     buffers.push_back(reinterpret_cast<void *>(address));
   }

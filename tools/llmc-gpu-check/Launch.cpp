@@ -15,6 +15,11 @@ using planfile::DType;
 
 namespace {
 
+// Counts the elements of a part that one thread draws or compares; what is drawn depends on it.
+constexpr uint64_t kChunk = 1 << 16;
+// Limits how many results of 16 bits may be a neighbour of the expected one. Sums that differ
+// by an fp32 rounding straddle a tie in one of 2^15 elements; some kernels round several times.
+constexpr uint64_t kFewNeighbours = 4, kNeighboursOneIn = 500;
 // Aligns regions, in the arena and here; kernels require 16.
 constexpr uint64_t kAlignment = 64;
 static_assert(kGuardBytes % kAlignment == 0);
@@ -74,7 +79,7 @@ bool isFloat(DType dtype) {
 
 class Source {
 public:
-  Source(uint64_t seed, bool positive) : engine(seed), positive(positive) {}
+  Source(std::seed_seq &seeds, bool positive) : engine(seeds), positive(positive) {}
 
   void fill(DType dtype, int64_t limit, std::byte *at, uint64_t count) {
     uint64_t size = planfile::byteSize(dtype);
@@ -121,15 +126,24 @@ private:
 };
 
 // Returns the root mean square of the finite elements, relative to which errors are measured.
-double scaleOf(const Operand &operand, const std::byte *at) {
-  uint64_t size = planfile::byteSize(operand.dtype), count = 0;
+double scaleOf(const Operand &operand, const std::byte *at, runtime::ThreadTeam &team) {
+  uint64_t size = planfile::byteSize(operand.dtype), elements = operand.size / size;
+  auto parts = static_cast<int64_t>((elements + kChunk - 1) / kChunk);
+  std::vector<std::pair<double, uint64_t>> sums(static_cast<size_t>(parts));
+  team.run(parts, [&](int64_t part, unsigned) {
+    auto &[sum, count] = sums[static_cast<size_t>(part)];
+    uint64_t begin = static_cast<uint64_t>(part) * kChunk;
+    for (uint64_t i = begin; i < std::min(begin + kChunk, elements); ++i)
+      if (double value = readFloat(operand.dtype, at + i * size); std::isfinite(value)) {
+        sum += value * value;
+        ++count;
+      }
+  });
   double sum = 0;
-  for (uint64_t i = 0; i < operand.size / size; ++i) {
-    double value = readFloat(operand.dtype, at + i * size);
-    if (std::isfinite(value)) {
-      sum += value * value;
-      ++count;
-    }
+  uint64_t count = 0;
+  for (const auto &[partSum, partCount] : sums) {
+    sum += partSum;
+    count += partCount;
   }
   return count ? std::sqrt(sum / double(count)) : 0;
 }
@@ -138,16 +152,31 @@ bool sameBits(const std::byte *a, const std::byte *b, uint64_t size) {
   return std::memcmp(a, b, size) == 0;
 }
 
-void compareOperand(const Launch &launch, unsigned number, const std::byte *expected,
-                    const std::byte *got, double tolerance, Comparison &result) {
-  const Operand &operand = launch.operands[number];
+// Returns whether two finite numbers of 16 bits are neighbours, or equal: where card and CPU
+// lie on either side of a tie in fp32, they round to neighbours.
+bool areNeighbours(DType dtype, const std::byte *a, const std::byte *b) {
+  if (dtype != DType::BF16 && dtype != DType::F16)
+    return false;
+  auto order = [](const std::byte *at) {
+    uint16_t bits;
+    std::memcpy(&bits, at, sizeof bits);
+    int magnitude = bits & 0x7fff;
+    return bits & 0x8000 ? -magnitude : magnitude;
+  };
+  return std::abs(order(a) - order(b)) <= 1;
+}
+
+// Compares elements [begin, end) of one operand; `scale` is its root mean square.
+Comparison compareElements(const Operand &operand, unsigned number, double scale,
+                           const std::byte *expected, const std::byte *got, uint64_t begin,
+                           uint64_t end, double tolerance) {
+  Comparison result;
   uint64_t size = planfile::byteSize(operand.dtype);
-  double scale = isFloat(operand.dtype) ? scaleOf(operand, expected) : 0;
   auto wrong = [&](uint64_t i, const std::string &what) {
     if (result.problem.empty())
       result.problem = support::text("operand ", number, ", element ", i, ": ", what);
   };
-  for (uint64_t i = 0; i < operand.size / size; ++i) {
+  for (uint64_t i = begin; i < end; ++i) {
     const std::byte *e = expected + i * size, *g = got + i * size;
     ++result.compared;
     if (!isFloat(operand.dtype)) {
@@ -163,13 +192,47 @@ void compareOperand(const Launch &launch, unsigned number, const std::byte *expe
       continue;
     }
     ++result.finite;
-    double error = std::abs(want - have) / std::max({std::abs(want), scale, 1e-30});
     if (want == have)
-      error = 0;
+      continue;
+    double error = std::abs(want - have) / std::max({std::abs(want), scale, 1e-30});
     result.worst = std::max(result.worst, std::isnan(error) ? INFINITY : error);
-    if (!(error <= tolerance))
+    if (error <= tolerance)
+      continue;
+    if (std::isfinite(have) && areNeighbours(operand.dtype, e, g))
+      ++result.neighbours;
+    else
       wrong(i, support::text("expected ", want, ", got ", have));
   }
+  return result;
+}
+
+void compareOperand(const Launch &launch, unsigned number, const std::byte *expected,
+                    const std::byte *got, double tolerance, runtime::ThreadTeam &team,
+                    Comparison &result) {
+  const Operand &operand = launch.operands[number];
+  uint64_t count = operand.size / planfile::byteSize(operand.dtype);
+  auto parts = static_cast<int64_t>((count + kChunk - 1) / kChunk);
+  double scale = isFloat(operand.dtype) ? scaleOf(operand, expected, team) : 0;
+  std::vector<Comparison> found(static_cast<size_t>(parts));
+  team.run(parts, [&](int64_t part, unsigned) {
+    uint64_t begin = static_cast<uint64_t>(part) * kChunk;
+    found[static_cast<size_t>(part)] =
+        compareElements(operand, number, scale, expected, got, begin,
+                        std::min(begin + kChunk, count), tolerance);
+  });
+  uint64_t neighbours = 0;
+  for (const Comparison &one : found) {
+    result.worst = std::max(result.worst, one.worst);
+    result.compared += one.compared;
+    result.finite += one.finite;
+    neighbours += one.neighbours;
+    if (result.problem.empty())
+      result.problem = one.problem;
+  }
+  result.neighbours += neighbours;
+  if (result.problem.empty() && neighbours > kFewNeighbours + count / kNeighboursOneIn)
+    result.problem = support::text("operand ", number, ": ", neighbours, " of ", count,
+                                   " elements are one rounding off, more than ties explain");
 }
 
 } // namespace
@@ -214,11 +277,24 @@ std::optional<Launch> gpucheck::findLaunch(const planfile::ProgramT &program,
   return best;
 }
 
-Regions gpucheck::drawRegions(const Launch &launch, uint64_t seed, bool positive) {
+Regions gpucheck::drawRegions(const Launch &launch, uint64_t seed, bool positive,
+                              runtime::ThreadTeam &team) {
   Regions regions;
   for (uint64_t size : launch.regions)
     regions.emplace_back(size + 2 * kGuardBytes, std::byte{0xa5});
-  Source source(seed, positive);
+  uint64_t drawn = 0; // parts so far, each of which has a seed of its own
+  auto draw = [&](const Operand &operand) {
+    uint64_t size = planfile::byteSize(operand.dtype), count = operand.size / size;
+    std::byte *at = regions[operand.region].data() + kGuardBytes + operand.offset;
+    auto parts = static_cast<int64_t>((count + kChunk - 1) / kChunk);
+    team.run(parts, [&](int64_t part, unsigned) {
+      uint64_t begin = static_cast<uint64_t>(part) * kChunk;
+      std::seed_seq seeds{seed, drawn + static_cast<uint64_t>(part)};
+      Source(seeds, positive)
+          .fill(operand.dtype, operand.limit, at + begin * size, std::min(kChunk, count - begin));
+    });
+    drawn += static_cast<uint64_t>(parts);
+  };
   // Draws operands that are written too: they must not matter, unless they are read as well.
   for (bool written : {true, false})
     for (const Operand &operand : launch.operands)
@@ -226,18 +302,15 @@ Regions gpucheck::drawRegions(const Launch &launch, uint64_t seed, bool positive
         std::fill_n(regions[operand.region].data() + kGuardBytes + operand.offset, operand.size,
                     std::byte{0});
       else if (operand.written == written)
-        source.fill(operand.dtype, operand.limit,
-                    regions[operand.region].data() + kGuardBytes + operand.offset,
-                    operand.size / planfile::byteSize(operand.dtype));
+        draw(operand);
   return regions;
 }
 
 Comparison gpucheck::compare(const Launch &launch, const Regions &before, const Regions &expected,
-                             const Regions &got, double tolerance) {
+                             const Regions &got, double tolerance, runtime::ThreadTeam &team) {
   Comparison result;
-  std::vector<std::vector<bool>> written;
-  for (const auto &region : before)
-    written.emplace_back(region.size(), false);
+  // Holds by region what is written, as intervals [begin, end) of its bytes.
+  std::vector<std::vector<std::pair<uint64_t, uint64_t>>> written(before.size());
   for (unsigned i = 0; i < launch.operands.size(); ++i) {
     const Operand &operand = launch.operands[i];
     if (!operand.written)
@@ -245,14 +318,24 @@ Comparison gpucheck::compare(const Launch &launch, const Regions &before, const 
     uint64_t at = kGuardBytes + operand.offset;
     if (!operand.scratch)
       compareOperand(launch, i, expected[operand.region].data() + at,
-                     got[operand.region].data() + at, tolerance, result);
-    std::fill_n(written[operand.region].begin() + at, operand.size, true);
+                     got[operand.region].data() + at, tolerance, team, result);
+    written[operand.region].push_back({at, at + operand.size});
   }
-  for (size_t r = 0; r < before.size(); ++r)
-    for (size_t i = 0; i < before[r].size(); ++i)
-      if (!written[r][i] && before[r][i] != got[r][i] && result.problem.empty())
-        result.problem = support::text("wrote outside of its results: region ", r, ", byte ",
-                                       static_cast<int64_t>(i) -
-                                           static_cast<int64_t>(kGuardBytes));
+  for (size_t r = 0; r < before.size(); ++r) {
+    uint64_t from = 0;
+    auto unchanged = [&](uint64_t to) {
+      for (uint64_t i = from; i < to && result.problem.empty(); ++i)
+        if (before[r][i] != got[r][i])
+          result.problem = support::text("wrote outside of its results: region ", r, ", byte ",
+                                         static_cast<int64_t>(i) -
+                                             static_cast<int64_t>(kGuardBytes));
+    };
+    std::sort(written[r].begin(), written[r].end());
+    for (auto [begin, end] : written[r]) {
+      unchanged(begin);
+      from = std::max(from, end);
+    }
+    unchanged(before[r].size());
+  }
   return result;
 }

@@ -4,6 +4,7 @@
 #define LLMC_TOOLS_LLMC_GPU_CHECK_LAUNCH_H
 
 #include "lib/planfile/Device.h"
+#include "runtime/compute/ThreadTeam.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -62,22 +63,24 @@ std::optional<Launch> findLaunch(const planfile::ProgramT &program,
 // Returns random contents for all regions. Floats are normally distributed if `positive` is
 // off, else uniform in [0.05, 1), so that kernels that take roots of their inputs have finite
 // results. Integers that index are mostly in range; a few are not, which is allowed. The same
-// seed gives the same bytes.
-Regions drawRegions(const Launch &launch, uint64_t seed, bool positive);
+// seed gives the same bytes, however many threads `team` has.
+Regions drawRegions(const Launch &launch, uint64_t seed, bool positive,
+                    runtime::ThreadTeam &team);
 
 // Holds the difference of the results of two runs from the same contents.
 struct Comparison {
   double worst = 0;       // largest relative error, as compare() defines it
   uint64_t compared = 0;  // elements that the launch writes
   uint64_t finite = 0;    // of those, finite floats and integers
+  uint64_t neighbours = 0; // of those, one rounding of 16 bits off
   std::string problem;    // empty: equal within the tolerance
 };
 
 // Compares every element that the launch writes: integers and non-finite floats must be
 // equal, finite ones within `tolerance` of max(|expected|, root mean square of the operand).
-// All other bytes, guards too, must be as in `before`. Returns the first problem.
+// Of results of 16 bits, a few may be the expected one's neighbour. All other bytes, guards too, must be as in `before`. Returns the first problem.
 Comparison compare(const Launch &launch, const Regions &before, const Regions &expected,
-                   const Regions &got, double tolerance);
+                   const Regions &got, double tolerance, runtime::ThreadTeam &team);
 
 } // namespace llmc::gpucheck
 

@@ -8,11 +8,17 @@ using support::error;
 
 namespace {
 
-void runOnCpu(const Launch &launch, runtime::KernelFunction cpu, Regions &regions) {
+// Splits the rows over the threads, as the executor does.
+void runOnCpu(const Launch &launch, runtime::KernelFunction cpu, runtime::ThreadTeam &team,
+              Regions &regions) {
   std::vector<void *> operands;
   for (const Operand &operand : launch.operands)
     operands.push_back(regions[operand.region].data() + kGuardBytes + operand.offset);
-  cpu(operands.data(), launch.scalars.data(), 0, launch.rows);
+  int64_t parts = std::min<int64_t>(launch.rows, int64_t(team.threads()) * 4);
+  team.run(parts, [&](int64_t part, unsigned) {
+    cpu(operands.data(), launch.scalars.data(), launch.rows * part / parts,
+        launch.rows * (part + 1) / parts);
+  });
 }
 
 } // namespace
@@ -74,12 +80,12 @@ support::Status Runner::compareRound(const Launch &launch, CUfunction function, 
                                      runtime::KernelFunction cpu, bool positive,
                                      Outcome &outcome, uint64_t &compared,
                                      uint64_t &finite) const {
-  Regions before = drawRegions(launch, options.seed, positive), expected = before;
-  runOnCpu(launch, cpu, expected);
+  Regions before = drawRegions(launch, options.seed, positive, team), expected = before;
+  runOnCpu(launch, cpu, team, expected);
   auto got = run(launch, function, memory, before, {launch.rows});
   if (!got)
     return got.takeError();
-  Comparison found = compare(launch, before, expected, *got, options.tolerance);
+  Comparison found = compare(launch, before, expected, *got, options.tolerance, team);
   outcome.worst = std::max(outcome.worst, found.worst);
   compared += found.compared;
   finite += found.finite;

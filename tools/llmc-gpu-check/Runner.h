@@ -30,8 +30,9 @@ struct Outcome {
 // Runs the kernels of one module; all references must outlive it.
 class Runner {
 public:
-  Runner(const Device &device, const Module &module, const Options &options)
-      : device(device), module(module), options(options) {}
+  Runner(const Device &device, const Module &module, const Options &options,
+         runtime::ThreadTeam &team)
+      : device(device), module(module), options(options), team(team) {}
 
   // Checks a launch for signed and for positive inputs: the card must agree with `cpu`, two
   // halves of the rows must give the bits of the whole, and nothing else may be written. Then
@@ -60,6 +61,7 @@ private:
   const Device &device;
   const Module &module;
   const Options &options;
+  runtime::ThreadTeam &team; // draws, computes on the CPU, compares
 };
 
 } // namespace llmc::gpucheck

@@ -5,11 +5,13 @@
 #include "runtime/compute/Kernels.h"
 #include "tools/llmc-gpu-check/Runner.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace llmc;
@@ -57,7 +59,8 @@ support::Status checkImage(const Device &device, const planfile::ProgramT &progr
   if (!module)
     return error(module.message(), "; the kernels were assembled by ", image.assembler,
                  ", and a driver takes those of its own version and older");
-  Runner runner(device, *module, options);
+  runtime::ThreadTeam team(std::max(1u, std::thread::hardware_concurrency()));
+  Runner runner(device, *module, options, team);
   std::printf("  %-9s %-9s %8s %8s %6s  kernel\n", "", "error", "us", "GB/s", "copy");
   for (const auto &kernel : image.kernels) {
     const std::string &name = program.kernels[kernel->kernel]->name;
@@ -78,6 +81,7 @@ support::Status checkImage(const Device &device, const planfile::ProgramT &progr
     std::printf("  %-9s %-9.2g %8.1f %8.1f %5.0f%%  %s%s%s\n", right ? "ok" : "WRONG",
                 outcome->worst, outcome->time, outcome->gigabytesPerSecond, share, name.c_str(),
                 right ? "" : ": ", outcome->problem.c_str());
+    std::fflush(stdout); // what is slow or hangs should be seen
   }
   for (const auto &refusal : image.refusals)
     std::printf("  not emitted: %s: %s\n", program.kernels[refusal->kernel]->name.c_str(),
