@@ -78,8 +78,10 @@ DimScaler::DimScaler(ModuleOp module) {
       auto state = name ? module.lookupSymbol<graph::StateOp>(name.getAttr()) : graph::StateOp();
       if (state)
         bind(states_[state.getOperation()], own);
-      else if (!own.empty())
+      else if (!own.empty()) {
         keep(own.front()); // rows of the batch
+        tokens_.insert(tokens_.end(), own.begin() + 1, own.end());
+      }
     }
   module.walk([&](Operation *op) { visit(op); });
 }
@@ -230,8 +232,9 @@ static int64_t congruent(int64_t n, int64_t divisor, int64_t least) {
   return std::min(size, n);
 }
 
-void DimScaler::shrink(int64_t divisor, int64_t kept) {
+void DimScaler::shrink(int64_t divisor, int64_t kept, bool fewTokens) {
   kept_ = kept;
+  fewTokens_ = fewTokens;
   for (unsigned id = 0; id < size_.size(); ++id)
     if (find(id) == id && size_[id] <= kept)
       keep_[id] = true;
@@ -339,8 +342,24 @@ void DimScaler::chooseRest(int64_t divisor) {
     else if (find(id) == id && size_[id] <= kept_) // so that larger ones stay larger
       chosen[size_[id]] = size_[id];
   llvm::stable_sort(rest, [&](unsigned a, unsigned b) { return size_[a] < size_[b]; });
+  std::set<unsigned> tokens;
+  if (fewTokens_)
+    for (unsigned id : tokens_)
+      tokens.insert(find(id));
+  // Returns the least size that is at least `least` and does not meet another one.
+  auto leastOf = [&](int64_t n, int64_t least) {
+    int64_t size = congruent(n, divisor, least);
+    auto clash = [&](const auto &other) { return meets({n, size}, other, divisor); };
+    for (int i = 0; i < tries && size < n && llvm::any_of(fixed, clash); ++i)
+      size = congruent(n, divisor, size + 1);
+    return std::min(size, n);
+  };
   for (unsigned id : rest) {
     int64_t n = size_[id], least = std::max(kLeast, 2 * divisor);
+    if (tokens.count(id)) {
+      fixed.insert({n, new_[id] = leastOf(n, least)});
+      continue;
+    }
     auto equal = chosen.find(n);
     if (equal != chosen.end() && equal->second % divisor == n % divisor) {
       new_[id] = equal->second;
@@ -349,11 +368,7 @@ void DimScaler::chooseRest(int64_t divisor) {
     auto above = chosen.lower_bound(n);
     if (above != chosen.begin())
       least = std::max(least, std::prev(above)->second + 1);
-    int64_t size = congruent(n, divisor, least);
-    auto clash = [&](const auto &other) { return meets({n, size}, other, divisor); };
-    for (int i = 0; i < tries && size < n && llvm::any_of(fixed, clash); ++i)
-      size = congruent(n, divisor, size + 1);
-    chosen.emplace(n, new_[id] = std::min(size, n));
+    chosen.emplace(n, new_[id] = leastOf(n, least));
   }
 }
 

@@ -31,7 +31,9 @@ public:
   // class that occurs only as an inner factor of products (the size of a head) keeps its parity
   // alone. Larger classes get larger sizes and equal ones equal sizes where products allow; sizes
   // that differ, whole or divided, stay different. Classes of sizes up to `kept` keep theirs.
-  void shrink(int64_t divisor, int64_t kept = 0);
+  // With `fewTokens`, the tokens of a row get the least size, though larger ones than others
+  // before: what a run costs is proportional to them.
+  void shrink(int64_t divisor, int64_t kept = 0, bool fewTokens = false);
 
   // Returns the new shape. Requires shrink().
   std::vector<int64_t> shapeOf(mlir::Value value) const;
@@ -71,6 +73,8 @@ private:
   llvm::EquivalenceClasses<unsigned> classes_;
   std::vector<bool> keep_, ofState_; // by leader
   int64_t kept_ = 0;
+  bool fewTokens_ = false;
+  std::vector<unsigned> tokens_; // dimensions of the step's inputs behind the rows
   std::vector<Product> products_;
   std::vector<std::pair<unsigned, unsigned>> atLeast_; // (a, b): a is at least b
   std::map<int64_t, std::vector<int64_t>> changes_;

@@ -129,6 +129,8 @@ struct ScaledDownModel {
 // sizes are scaled down.
 constexpr int64_t kKept = 512;
 constexpr double kKeptSeconds = 60;
+// Bounds what a run may cost before the tokens of a row become as few as can be.
+constexpr double kManySeconds = 60;
 
 class ModelScaler {
 public:
@@ -139,7 +141,8 @@ public:
 
 private:
   // Scales `model` down and compiles it. Fails after diagnostics.
-  FailureOr<ScaledDownModel> shrinkAt(ModuleOp model, Phase border, int64_t kept);
+  FailureOr<ScaledDownModel> shrinkAt(ModuleOp model, Phase border, int64_t kept,
+                                      bool fewTokens = false);
   // Returns the first way of scaling down whose plan is isomorphic, or else the first.
   FailureOr<ScaledDownModel> tryAt(ModuleOp model, Phase border);
 
@@ -148,9 +151,10 @@ private:
   const Subject &plan;
 };
 
-FailureOr<ScaledDownModel> ModelScaler::shrinkAt(ModuleOp model, Phase border, int64_t kept) {
+FailureOr<ScaledDownModel> ModelScaler::shrinkAt(ModuleOp model, Phase border, int64_t kept,
+                                                 bool fewTokens) {
   ScaledDownModel small{model.clone(), border, {}, {}, {}, {}};
-  if (failed(shrinkModel(*small.model, options.tp * options.cp, small.sizes, kept)))
+  if (failed(shrinkModel(*small.model, options.tp * options.cp, small.sizes, kept, fewTokens)))
     return failure();
   if (kept && estimateCost(*small.model, options).seconds > kKeptSeconds)
     return small.model->emitError("would take long");
@@ -172,9 +176,14 @@ FailureOr<ScaledDownModel> ModelScaler::shrinkAt(ModuleOp model, Phase border, i
 
 FailureOr<ScaledDownModel> ModelScaler::tryAt(ModuleOp model, Phase border) {
   FailureOr<ScaledDownModel> first = shrinkAt(model, border, 0);
+  DiagnosticCapture captured(&context); // suppresses diagnostics of further attempts
+  if (succeeded(first) && estimateCost(*first->model, options).seconds > kManySeconds) {
+    FailureOr<ScaledDownModel> few = shrinkAt(model, border, 0, /*fewTokens=*/true);
+    if (succeeded(few) && (few->likeness.count == 0 || first->likeness.count != 0))
+      first = std::move(few);
+  }
   if (succeeded(first) && first->likeness.count == 0)
     return first;
-  DiagnosticCapture captured(&context); // suppresses diagnostics of the attempt
   FailureOr<ScaledDownModel> second = shrinkAt(model, border, kKept);
   if (succeeded(second) && second->likeness.count == 0)
     return second;

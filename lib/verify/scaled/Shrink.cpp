@@ -257,9 +257,10 @@ void rewriteFacts(ModuleOp module, const DimScaler &dims) {
 
 } // namespace
 
-LogicalResult shrinkModel(ModuleOp module, int64_t divisor, std::string &text, int64_t kept) {
+LogicalResult shrinkModel(ModuleOp module, int64_t divisor, std::string &text, int64_t kept,
+                          bool fewTokens) {
   DimScaler dims(module);
-  dims.shrink(divisor, kept);
+  dims.shrink(divisor, kept, fewTokens);
   Sources sources(module);
   for (auto state : module.getOps<graph::StateOp>())
     if (state.getViews() && failed(sources.read(state, dims.shapeOf(state))))

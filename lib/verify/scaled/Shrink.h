@@ -12,10 +12,10 @@ namespace llmc::verify {
 
 // Reduces the sizes of a raised module in place (as DimScaler.h chooses them). Its sources
 // become smaller tensors that are drawn; views into them keep their order. Sizes up to `kept`
-// stay. Appends to `sizes` what became of which size: "2048 -> 32, 50257 -> 41". Fails with a
+// stay; `fewTokens` as in DimScaler.h. Appends to `sizes` what became of which size: "2048 -> 32, 50257 -> 41". Fails with a
 // diagnostic if a state's view of a source is not a block of it.
 mlir::LogicalResult shrinkModel(mlir::ModuleOp module, int64_t divisor, std::string &sizes,
-                                int64_t kept = 0);
+                                int64_t kept = 0, bool fewTokens = false);
 
 } // namespace llmc::verify
 

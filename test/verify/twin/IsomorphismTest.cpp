@@ -102,8 +102,9 @@ struct Twins {
   test::LoadedContext context;
   mlir::FailureOr<verify::Subject> plan, twin;
   std::string sizes;
+  int64_t tokens = 0; // of a row of the twin
 
-  Twins() {
+  explicit Twins(bool fewTokens) {
     CompileOptions options;
     options.model = test::arguments().at(0);
     options.dp = options.pp = options.tp = 2;
@@ -112,15 +113,21 @@ struct Twins {
     plan = verify::compileSubject(context, options);
     auto raised = verify::compileSubject(context, options, llmc::Phase::Raise);
     if (failed(plan) || failed(raised) ||
-        failed(verify::shrinkModel(raised->at(llmc::Phase::Raise), options.tp, sizes)))
+        failed(verify::shrinkModel(raised->at(llmc::Phase::Raise), options.tp, sizes, /*kept=*/0,
+                                   fewTokens)))
       return;
+    for (auto func : raised->at(llmc::Phase::Raise).getOps<mlir::func::FuncOp>())
+      for (mlir::Type type : func.getArgumentTypes())
+        if (auto tensor = mlir::cast<mlir::RankedTensorType>(type);
+            tensor.getElementType().isInteger(64) && tensor.getRank() == 2)
+          tokens = tensor.getDimSize(1);
     twin =
         verify::compileSubject(context, options, llmc::Phase::Emit, raised->at(llmc::Phase::Raise));
   }
 };
 
 const Twins &twins() {
-  static Twins twins;
+  static Twins twins(/*fewTokens=*/false);
   return twins;
 }
 
@@ -131,6 +138,15 @@ TEST(Isomorphism, ATwinIsIsomorphic) {
   auto found = verify::compare(*twins().plan->program, *twins().twin->program, {});
   EXPECT_TRUE(found.count == 0 && found.reads > 500) << "a twin is isomorphic\n" << listed(found);
   EXPECT_TRUE(!twins().sizes.empty()) << "widths have become smaller";
+}
+
+TEST(Isomorphism, ATwinOfFewTokensIsIsomorphic) {
+  Twins few(/*fewTokens=*/true);
+  ASSERT_TRUE(succeeded(few.plan) && succeeded(few.twin));
+  auto found = verify::compare(*few.plan->program, *few.twin->program, {});
+  EXPECT_EQ(found.count, 0u) << listed(found);
+  EXPECT_GE(few.tokens, 8);
+  EXPECT_LT(few.tokens, twins().tokens);
 }
 
 TEST_P(PlantedFault, IsNamed) {
