@@ -83,6 +83,7 @@ static void splitRange(func::FuncOp kernel, const ThreadShape &shape, ThreadLaun
 LogicalResult mapToThreads(func::FuncOp kernel) {
   if (failed(flattenParameters(kernel)))
     return failure();
+  addShortSumsInOrder(kernel);
   ThreadLaunch launch;
   VectorBoundsMap edges;
   launch.pointsPerRow = mergeRows(kernel);

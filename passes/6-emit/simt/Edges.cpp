@@ -99,18 +99,10 @@ private:
 
 } // namespace
 
-static int64_t elementsOf(scf::ForOp walk) {
-  auto low = constantOf(walk.getLowerBound()), high = constantOf(walk.getUpperBound());
-  if (low && high)
-    return *high - *low;
-  auto sum = walk.getUpperBound().getDefiningOp<arith::AddIOp>();
-  return *constantOf(sum.getLhs() == walk.getLowerBound() ? sum.getRhs() : sum.getLhs());
-}
-
-// Returns whether `op` is a loop of a known length in vectors.
+// Returns whether `op` is a loop of a known length, not empty, in vectors.
 static bool isVectorWalk(Operation *op) {
   auto walk = dyn_cast<scf::ForOp>(op);
-  return walk && isLoopOfKind(walk, kElements) && !addsColumns(walk) && tripCount(walk) &&
+  return walk && isLoopOfKind(walk, kElements) && !addsColumns(walk) && lengthOf(walk).value_or(0) > 0 &&
          constantOf(walk.getStep()) > 1;
 }
 
@@ -188,7 +180,7 @@ Value Edging::shiftBefore(Operation *before, const Remainder &chosen, int64_t wi
 
 // Begins `walk` by so many elements earlier; `known` is how many, where all rows have the same.
 void Edging::shift(scf::ForOp walk, Value by, std::optional<int64_t> known) {
-  int64_t width = *constantOf(walk.getStep()), size = elementsOf(walk);
+  int64_t width = *constantOf(walk.getStep()), size = *lengthOf(walk);
   OpBuilder b(walk);
   Location loc = walk.getLoc();
   auto constant = [&](int64_t value) -> Value {
@@ -210,9 +202,9 @@ void Edging::shift(scf::ForOp walk, Value by, std::optional<int64_t> known) {
 
 void Edging::lay(const LinkedLoops &family) {
   scf::ForOp front = family.walks.front();
-  int64_t width = *constantOf(front.getStep()), size = elementsOf(front);
+  int64_t width = *constantOf(front.getStep()), size = *lengthOf(front);
   bool isAlike = llvm::all_of(family.walks, [&](scf::ForOp walk) {
-    return walk->getBlock() == front->getBlock() && elementsOf(walk) == size &&
+    return walk->getBlock() == front->getBlock() && *lengthOf(walk) == size &&
            constantOf(walk.getStep()) == width && walk.getLowerBound() == front.getLowerBound();
   });
   SmallVector<Access> accesses;
@@ -246,7 +238,7 @@ void Edging::lay(const LinkedLoops &family) {
   }
   Value by = known ? Value() : shiftBefore(front, *best, width);
   for (scf::ForOp walk : family.walks)
-    if (known != 0 || elementsOf(walk) % width != 0)
+    if (known != 0 || *lengthOf(walk) % width != 0)
       shift(walk, by, known);
 }
 

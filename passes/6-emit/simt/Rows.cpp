@@ -21,18 +21,32 @@ std::optional<int64_t> constantOf(Value value) {
   return number ? std::optional<int64_t>(number.getInt()) : std::nullopt;
 }
 
-std::optional<int64_t> tripCount(scf::ForOp loop) {
-  auto step = constantOf(loop.getStep());
-  auto low = constantOf(loop.getLowerBound()), high = constantOf(loop.getUpperBound());
-  std::optional<int64_t> length;
-  if (low && high)
-    length = *high - *low;
-  else if (auto sum = loop.getUpperBound().getDefiningOp<arith::AddIOp>()) {
-    if (sum.getLhs() == loop.getLowerBound())
-      length = constantOf(sum.getRhs());
-    else if (sum.getRhs() == loop.getLowerBound())
-      length = constantOf(sum.getLhs());
+// Writes a number as a base, null for none, and what is added to it.
+static std::pair<Value, int64_t> offsetFrom(Value value) {
+  if (auto number = constantOf(value))
+    return {Value(), *number};
+  if (auto sum = value.getDefiningOp<arith::AddIOp>()) {
+    if (auto number = constantOf(sum.getRhs()))
+      return {sum.getLhs(), *number};
+    if (auto number = constantOf(sum.getLhs()))
+      return {sum.getRhs(), *number};
   }
+  return {value, 0};
+}
+
+std::optional<int64_t> lengthOf(scf::ForOp loop) {
+  Value low = loop.getLowerBound(), high = loop.getUpperBound();
+  auto [lowBase, lowOffset] = offsetFrom(low);
+  auto [highBase, highOffset] = offsetFrom(high);
+  if (lowBase == highBase)
+    return highOffset - lowOffset;
+  if (highBase == low) // which may be a sum itself
+    return highOffset;
+  return std::nullopt;
+}
+
+std::optional<int64_t> tripCount(scf::ForOp loop) {
+  auto step = constantOf(loop.getStep()), length = lengthOf(loop);
   if (!step || !length)
     return std::nullopt;
   return *length <= 0 ? 0 : llvm::divideCeil(*length, *step);

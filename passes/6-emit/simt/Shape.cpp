@@ -26,6 +26,18 @@ bool addsColumns(Operation *code) {
       .wasInterrupted();
 }
 
+void addShortSumsInOrder(func::FuncOp kernel) {
+  // Shares columns of more terms than this among threads: they take one of 32 each.
+  constexpr int64_t kFewTerms = 16;
+  kernel.walk([&](scf::ForOp loop) {
+    auto trips = isLoopOfKind(loop, kTerms) ? tripCount(loop) : std::nullopt;
+    if (!trips || *trips > kFewTerms)
+      return;
+    loop->removeAttr(kLoopKind);
+    loop->removeAttr(kCombined);
+  });
+}
+
 int64_t countSums(func::FuncOp kernel) {
   int64_t sums = 0;
   kernel.walk([&](Operation *op) { sums += op->hasAttr(kCombined); });

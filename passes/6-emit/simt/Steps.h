@@ -35,10 +35,16 @@ bool containsElementLoop(mlir::scf::ForOp rows);
 bool isLoopOfKind(mlir::Operation *op, llvm::StringRef kind);
 // Returns whether the loop `elements` adds up rows at each of its columns.
 bool hasTerms(mlir::scf::ForOp elements);
+// Lets one thread add up each column of few terms, the choices of a token say: most threads of a
+// block that shares them would have none.
+void addShortSumsInOrder(mlir::func::FuncOp kernel);
 // Counts the sums and maxima over threads.
 int64_t countSums(mlir::func::FuncOp kernel);
 // Returns whether `code` has loops over terms: columns whose rows threads share.
 bool addsColumns(mlir::Operation *code);
+// Returns the upper less the lower bound of a loop, if it is known at compile time: both are
+// constants, or constants added to one value.
+std::optional<int64_t> lengthOf(mlir::scf::ForOp loop);
 // Returns the number of iterations of a loop, if it is known at compile time.
 std::optional<int64_t> tripCount(mlir::scf::ForOp loop);
 std::optional<int64_t> constantOf(Value value);
