@@ -4,6 +4,8 @@
 #include "lib/support/Json.h"
 #include "lib/support/OutputFile.h"
 
+#include <memory>
+
 using namespace llmc;
 using namespace llmc::runtime;
 using planfile::ProgramT;
@@ -28,10 +30,12 @@ TensorToWrite lossTensor(const std::vector<double> &losses) {
 void addParameters(std::vector<TensorToWrite> &tensors, const Executor &executor,
                    const std::string &prefix) {
   const ProgramT &program = executor.program();
+  auto states = std::make_shared<SourceStates>(program); // until the last tensor is written
   for (size_t source = 0; source < program.sources.size(); ++source)
-    if (hasState(program, source, StateRole::Parameter))
-      addUnderAllNames(tensors, *program.sources[source], weightType(program, source), prefix,
-                       [&executor, source] { return gatherWeights(executor, source); });
+    if (hasState(*states, source, StateRole::Parameter))
+      addUnderAllNames(
+          tensors, *program.sources[source], weightType(*states, source), prefix,
+          [&executor, states, source] { return gatherWeights(executor, *states, source); });
 }
 
 // Makes the phase count the bytes of the tensors as they are written.
@@ -75,10 +79,11 @@ Status writeText(const std::string &path, std::string_view content) {
 
 Status FirstGradients::capture(const Executor &executor) {
   const ProgramT &program = executor.program();
+  SourceStates states(program);
   for (size_t source = 0; source < program.sources.size(); ++source) {
-    if (!hasState(program, source, StateRole::Accumulator))
+    if (!hasState(states, source, StateRole::Accumulator))
       continue;
-    support::Result<LogicalTensor> tensor = gather(executor, source, StateRole::Accumulator);
+    support::Result<LogicalTensor> tensor = gather(executor, states, source, StateRole::Accumulator);
     if (!tensor)
       return tensor.takeError();
     bySource_.emplace(source, std::move(*tensor));
@@ -94,12 +99,13 @@ void Problems::add(const Status &status, const std::string &prefix) {
 Status Problems::status() const { return empty() ? ok() : Status(error(all_)); }
 
 uint64_t runtime::savedBytes(const ProgramT &program) {
+  SourceStates states(program);
   uint64_t bytes = 0;
   for (size_t i = 0; i < program.sources.size(); ++i)
-    if (hasState(program, i, StateRole::Parameter)) {
+    if (hasState(states, i, StateRole::Parameter)) {
       const planfile::SourceTensorT &source = *program.sources[i];
       bytes += *support::elementCount(source.shape) *
-               support::byteSize(weightType(program, i)) *
+               support::byteSize(weightType(states, i)) *
                (savesOwnName(source) + source.aliases.size() + source.transposed_aliases.size());
     }
   return bytes;

@@ -2,6 +2,7 @@
 
 #include "runtime/plan/Shard.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace llmc;
@@ -14,28 +15,12 @@ using support::error;
 
 namespace {
 
-// Calls f(stage, state, view) for the owned states of a source that `wanted` returns true for.
-template <class W, class F>
-void forEachState(const planfile::ProgramT &program, size_t source, W &&wanted, F &&f) {
-  for (uint32_t stage = 0; stage < program.stages.size(); ++stage)
-    for (const auto &state : program.stages[stage]->states) {
-      if (!state->owner || !wanted(*program.stages[stage], *state))
-        continue;
-      const planfile::ViewT *view = planfile::viewOf(*program.stages[stage], *state);
-      if (view && view->source == source)
-        f(stage, *state, *view);
-    }
-}
-
 auto ofRole(StateRole role) {
-  return [role](const planfile::StageT &, const StateShardT &state) { return state.role == role; };
+  return [role](const OwnedState &owned) { return owned.state->role == role; };
 }
 
 // Returns whether a state holds the most exact copy of a weight.
-bool isWeight(const planfile::StageT &stage, const StateShardT &state) {
-  return state.role == StateRole::Master ||
-         (state.role == StateRole::Parameter && !planfile::masterOf(stage, state));
-}
+bool isWeight(const OwnedState &owned) { return owned.isWeight; }
 
 // Returns the type that a state is gathered as: files of results have no 16-bit floats.
 ElementType gatheredType(const StateShardT &state) {
@@ -43,11 +28,11 @@ ElementType gatheredType(const StateShardT &state) {
 }
 
 template <class W>
-ElementType typeOf(const planfile::ProgramT &program, size_t source, W &&wanted) {
+ElementType typeOf(const SourceStates &states, size_t source, W &&wanted) {
   ElementType type = ElementType::F32;
-  forEachState(program, source, wanted, [&](uint32_t, const StateShardT &state, const auto &) {
-    type = gatheredType(state);
-  });
+  for (const OwnedState &owned : states.of(source))
+    if (wanted(owned))
+      type = gatheredType(*owned.state);
   return type;
 }
 
@@ -76,30 +61,32 @@ void copyRun(DType type, const std::byte *from, std::byte *to, int64_t count, in
 
 // Gathers the states that `wanted` returns true for; `what` names them in errors.
 template <class W>
-support::Result<LogicalTensor> gatherStates(const Executor &executor, size_t source, W &&wanted,
-                                            std::string_view what) {
+support::Result<LogicalTensor> gatherStates(const Executor &executor, const SourceStates &states,
+                                            size_t source, W &&wanted, std::string_view what) {
   const planfile::ProgramT &program = executor.program();
   const planfile::SourceTensorT &tensor = *program.sources[source];
   LogicalTensor result;
-  result.type = typeOf(program, source, wanted);
+  result.type = typeOf(states, source, wanted);
   size_t size = support::byteSize(result.type);
   uint64_t total = *support::elementCount(tensor.shape), covered = 0;
   result.bytes.resize(total * size);
   bool good = true;
-  forEachState(program, source, wanted, [&](uint32_t stage, const StateShardT &state,
-                                            const planfile::ViewT &view) {
+  for (const OwnedState &owned : states.of(source)) {
+    if (!wanted(owned))
+      continue;
+    const StateShardT &state = *owned.state;
     bool narrow = state.dtype == DType::BF16 || state.dtype == DType::F16;
     good &= gatheredType(state) == result.type &&
             (narrow || planfile::byteSize(state.dtype) == size);
     for (uint32_t rank = 0; good && rank < executor.ranks(); ++rank) {
       std::vector<uint32_t> coordinate = planfile::coordinateOf(*program.mesh, rank);
-      if (executor.stageOfRank(rank) != stage ||
-          !isFirstHolder(program, stage, state, coordinate))
+      if (executor.stageOfRank(rank) != owned.stage ||
+          !isFirstHolder(program, owned.stage, state, coordinate))
         continue;
       auto own = static_cast<int64_t>(planfile::byteSize(state.dtype));
-      for (const HeldBox &box : heldBoxes(program, stage, state, coordinate)) {
+      for (const HeldBox &box : heldBoxes(program, owned.stage, state, coordinate)) {
         const std::byte *from = executor.stateOf(rank, state) + box.at * own;
-        forEachRun(box.shard, view,
+        forEachRun(box.shard, *owned.view,
                    [&](int64_t local, int64_t first, int64_t count, int64_t stride) {
                      covered += static_cast<uint64_t>(count);
                      copyRun(state.dtype, from + local * own,
@@ -107,7 +94,7 @@ support::Result<LogicalTensor> gatherStates(const Executor &executor, size_t sou
                    });
       }
     }
-  });
+  }
   if (!good)
     return error("tensor '", tensor.name, "': its ", what, "s have several types");
   if (covered != total)
@@ -131,24 +118,23 @@ support::Result<LogicalTensor> transpose(support::Result<LogicalTensor> tensor, 
 
 } // namespace
 
-bool runtime::hasState(const planfile::ProgramT &program, size_t source, StateRole role) {
-  bool found = false;
-  forEachState(program, source, ofRole(role),
-               [&](uint32_t, const auto &, const auto &) { found = true; });
-  return found;
+bool runtime::hasState(const SourceStates &states, size_t source, StateRole role) {
+  return std::any_of(states.of(source).begin(), states.of(source).end(), ofRole(role));
 }
 
-ElementType runtime::weightType(const planfile::ProgramT &program, size_t source) {
-  return typeOf(program, source, isWeight);
+ElementType runtime::weightType(const SourceStates &states, size_t source) {
+  return typeOf(states, source, isWeight);
 }
 
-support::Result<LogicalTensor> runtime::gather(const Executor &executor, size_t source,
+support::Result<LogicalTensor> runtime::gather(const Executor &executor,
+                                               const SourceStates &states, size_t source,
                                                StateRole role) {
-  return gatherStates(executor, source, ofRole(role), toString(role));
+  return gatherStates(executor, states, source, ofRole(role), toString(role));
 }
 
-support::Result<LogicalTensor> runtime::gatherWeights(const Executor &executor, size_t source) {
-  return gatherStates(executor, source, isWeight, toString(StateRole::Parameter));
+support::Result<LogicalTensor> runtime::gatherWeights(const Executor &executor,
+                                                      const SourceStates &states, size_t source) {
+  return gatherStates(executor, states, source, isWeight, toString(StateRole::Parameter));
 }
 
 bool runtime::savesOwnName(const planfile::SourceTensorT &source) {

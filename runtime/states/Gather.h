@@ -6,6 +6,7 @@
 #include "lib/support/Error.h"
 #include "lib/support/Safetensors.h"
 #include "runtime/cpu/Executor.h"
+#include "runtime/states/SourceStates.h"
 
 #include <functional>
 #include <string>
@@ -20,16 +21,17 @@ struct LogicalTensor {
 };
 
 // Returns whether some stage owns states of `role` for the source.
-bool hasState(const planfile::ProgramT &program, size_t source, planfile::StateRole role);
+bool hasState(const SourceStates &states, size_t source, planfile::StateRole role);
 
-// Returns the states of `role` of a source tensor, gathered from their first holders, those of
+// Returns the states of `role` of a source tensor, which `states` lists for the executor's program, gathered from their first holders, those of
 // 16-bit floats as F32. Fails if they do not cover it exactly once, or differ in type.
-support::Result<LogicalTensor> gather(const Executor &executor, size_t source,
-                                      planfile::StateRole role);
+support::Result<LogicalTensor> gather(const Executor &executor, const SourceStates &states,
+                                      size_t source, planfile::StateRole role);
 
 // Returns what training has made of a source tensor: the masters of its parameters, and the
 // parameters that have none. Fails as gather() does.
-support::Result<LogicalTensor> gatherWeights(const Executor &executor, size_t source);
+support::Result<LogicalTensor> gatherWeights(const Executor &executor, const SourceStates &states,
+                                             size_t source);
 
 // Returns whether saved weights have the source tensor under its own name, not only under its
 // aliases: the model's files use the name, or there is no other.
@@ -45,7 +47,7 @@ void addUnderAllNames(std::vector<support::TensorToWrite> &tensors,
 
 // Returns the element type of what gatherWeights() returns: F64, or F32, also if the source has no
 // parameters.
-support::ElementType weightType(const planfile::ProgramT &program, size_t source);
+support::ElementType weightType(const SourceStates &states, size_t source);
 
 } // namespace llmc::runtime
 

@@ -86,8 +86,11 @@ Status Weights::useFiles(const std::string &path) {
   if (!checkpoint)
     return error("--weights '", path, "': ", checkpoint.message());
   std::vector<std::string> missing, wrong;
+  SourceStates states(program_);
   for (size_t source = 0; source < locations_.size(); ++source)
-    if (Status s = findIn(*checkpoint, source, missing, wrong); !s)
+    if (Status s = findIn(*checkpoint, source, hasState(states, source, StateRole::Parameter),
+                          missing, wrong);
+        !s)
       return error("--weights '", path, "': ", s.message());
   std::string problems;
   if (!wrong.empty())
@@ -115,14 +118,14 @@ std::string Weights::dequantised() const {
   return count ? text(", ", count, " of them dequantised") : "";
 }
 
-Status Weights::findIn(support::Checkpoint &checkpoint, size_t index,
+Status Weights::findIn(support::Checkpoint &checkpoint, size_t index, bool isHeld,
                        std::vector<std::string> &missing, std::vector<std::string> &wrong) {
   const planfile::SourceTensorT &source = *program_.sources[index];
   support::TensorNames names{{source.name}, source.transposed_aliases};
   for (const std::vector<std::string> *more : {&source.aliases, &source.older_names})
     names.plain.insert(names.plain.end(), more->begin(), more->end());
   auto found = checkpoint.find(names, source.shape);
-  if (!hasState(program_, index, StateRole::Parameter))
+  if (!isHeld)
     return ok(); // no state needs its values
   if (!found) {
     wrong.push_back(found.message());

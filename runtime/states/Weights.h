@@ -64,9 +64,9 @@ private:
       : program_(program), seed_(seed), locations_(program.sources.size()) {}
   support::Status useFiles(const std::string &path);
   support::Status useModelFiles(const std::string &folder);
-  // Locates a source tensor in `checkpoint`. Adds it to `missing` if it is not there and to
-  // `wrong` if it does not fit. Fails if a file cannot be opened.
-  support::Status findIn(support::Checkpoint &checkpoint, size_t source,
+  // Locates a source tensor in `checkpoint`. Adds it to `missing` if it is not there and a state
+  // holds it (`isHeld`), and to `wrong` if it does not fit. Fails if a file cannot be opened.
+  support::Status findIn(support::Checkpoint &checkpoint, size_t source, bool isHeld,
                          std::vector<std::string> &missing, std::vector<std::string> &wrong);
   std::string dequantised() const;
   std::string sourceNameOf(uint32_t stage, const planfile::StateShardT &state) const;

@@ -252,8 +252,9 @@ TEST(States, DrawnLayoutsGiveTheSourceBack) {
     ASSERT_TRUE(bool(weights)) << weights.message();
     auto filled = weights->fill(*executor);
     ASSERT_TRUE(bool(filled)) << filled.message();
+    runtime::SourceStates states(program);
     for (size_t source = 0; source < program.sources.size(); ++source) {
-      auto back = runtime::gather(*executor, source, StateRole::Parameter);
+      auto back = runtime::gather(*executor, states, source, StateRole::Parameter);
       ASSERT_TRUE(bool(back)) << back.message() << ", seed " << seed;
       ASSERT_EQ(back->bytes.size(), layout.values[source].size() * 4);
       EXPECT_EQ(std::memcmp(back->bytes.data(), layout.values[source].data(), back->bytes.size()), 0)

@@ -88,7 +88,7 @@ std::unique_ptr<ProgramT> model(const std::vector<uint32_t> &mesh) {
 
 std::vector<float> logical(const Executor &executor, size_t source,
                            StateRole role = StateRole::Parameter) {
-  auto tensor = runtime::gather(executor, source, role);
+  auto tensor = runtime::gather(executor, runtime::SourceStates(executor.program()), source, role);
   EXPECT_TRUE(bool(tensor)) << tensor.message();
   if (!tensor)
     return {};
@@ -337,7 +337,7 @@ TEST(Gather, EveryElementOnce) {
   // The fused matrix loses a third.
   program->stages[1]->states.erase(program->stages[1]->states.begin() + 2);
   auto executor = makeExecutor(*program, kNone);
-  auto tensor = runtime::gather(*executor, 1, StateRole::Parameter);
+  auto tensor = runtime::gather(*executor, runtime::SourceStates(*program), 1, StateRole::Parameter);
   ASSERT_FALSE(bool(tensor));
   EXPECT_NE(tensor.message().find("16 elements of its parameter, not 24"), std::string::npos)
       << tensor.message();
@@ -352,8 +352,8 @@ TEST(Gather, AccumulatorsFollowTheirParameter) {
   for (int i = 0; i < 4; ++i)
     at<float>(*executor, 0, 2048)[i] = float(i);
   EXPECT_EQ(logical(*executor, 2, StateRole::Accumulator), counting(4, 0));
-  EXPECT_TRUE(runtime::hasState(*program, 2, StateRole::Accumulator));
-  EXPECT_FALSE(runtime::hasState(*program, 0, StateRole::Accumulator));
+  EXPECT_TRUE(runtime::hasState(runtime::SourceStates(*program), 2, StateRole::Accumulator));
+  EXPECT_FALSE(runtime::hasState(runtime::SourceStates(*program), 0, StateRole::Accumulator));
 }
 
 TEST(Gather, NamesOfATiedTensor) {
@@ -364,8 +364,9 @@ TEST(Gather, NamesOfATiedTensor) {
   ASSERT_TRUE(bool(weights));
   ASSERT_TRUE(bool(weights->fill(*executor)));
   std::vector<TensorToWrite> tensors;
+  runtime::SourceStates states(*program);
   runtime::addUnderAllNames(tensors, *program->sources[0], ElementType::F32, "param:",
-                            [&] { return runtime::gather(*executor, 0, StateRole::Parameter); });
+                            [&] { return runtime::gather(*executor, states, 0, StateRole::Parameter); });
   ASSERT_TRUE(bool(support::writeSafetensors(folder / "x", tensors)));
   auto file = support::SafetensorsFile::open(folder / "x");
   ASSERT_TRUE(bool(file));

@@ -3,6 +3,7 @@
 
 #include "lib/support/ElementType.h"
 #include "lib/verify/subject/RunPlan.h"
+#include "runtime/states/SourceStates.h"
 
 #include <nlohmann/json.hpp>
 
@@ -154,12 +155,10 @@ Faults checkPlaces(const ProgramT &program, const FileModel &file) {
 namespace {
 
 // Returns the type that ranks hold the source in at its most exact, by which loading rounds it.
-planfile::DType typeHeld(const ProgramT &program, size_t source) {
-  for (const auto &stage : program.stages)
-    for (const auto &state : stage->states)
-      if (state->role == planfile::StateRole::Parameter && state->owner &&
-          state->view->source == source && !planfile::masterOf(*stage, *state))
-        return state->dtype;
+planfile::DType typeHeld(const runtime::SourceStates &states, size_t source) {
+  for (const runtime::OwnedState &owned : states.of(source))
+    if (owned.state->role == planfile::StateRole::Parameter && owned.isWeight)
+      return owned.state->dtype;
   return planfile::DType::F32;
 }
 
@@ -177,9 +176,10 @@ double rounded(double value, planfile::DType type) {
 
 Faults checkValues(const ProgramT &program, const FileModel &file, const NamedTensors &ranks) {
   Faults faults;
+  runtime::SourceStates states(program);
   for (size_t index = 0; index < program.sources.size(); ++index) {
     const auto &source = program.sources[index];
-    planfile::DType type = typeHeld(program, index);
+    planfile::DType type = typeHeld(states, index);
     auto held = ranks.find(source->name);
     if (source->file < 0 || held == ranks.end() || typeOf(*source) == FileType::Other)
       continue;

@@ -187,13 +187,14 @@ support::Result<std::vector<std::vector<std::byte>>> packInputs(const ProgramT &
 // which are their masters where they have one.
 support::Result<NamedTensors> gatherSources(const Executor &executor, StateRole role) {
   const ProgramT &program = executor.program();
+  runtime::SourceStates states(program);
   NamedTensors tensors;
   for (size_t source = 0; source < program.sources.size(); ++source) {
-    if (!runtime::hasState(program, source, role))
+    if (!runtime::hasState(states, source, role))
       continue;
     support::Result<runtime::LogicalTensor> value =
-        role == StateRole::Parameter ? runtime::gatherWeights(executor, source)
-                                     : runtime::gather(executor, source, role);
+        role == StateRole::Parameter ? runtime::gatherWeights(executor, states, source)
+                                     : runtime::gather(executor, states, source, role);
     if (!value)
       return value.takeError();
     Tensor &tensor = tensors[program.sources[source]->name] = Tensor(program.sources[source]->shape);
