@@ -7,10 +7,13 @@
 #include "runtime/states/ShardReader.h"
 #include "runtime/compute/ThreadTeam.h"
 
+#include <cctype>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
+#include <string_view>
 
 using namespace llmc;
 using namespace llmc::runtime;
@@ -67,6 +70,32 @@ static std::string listed(const std::vector<std::string> &items) {
   return items.size() > 5 ? out + ", ..." : out;
 }
 
+// Returns whether a name is that of a tensor of one expert, "...experts.3.w1.weight", as opposed to
+// one of all; none if it is of no expert.
+static std::optional<bool> isOfOneExpert(const std::string &name) {
+  constexpr std::string_view kExperts = "experts.";
+  size_t at = name.find(kExperts);
+  if (at == std::string::npos || at + kExperts.size() == name.size())
+    return std::nullopt;
+  return std::isdigit(static_cast<unsigned char>(name[at + kExperts.size()])) != 0;
+}
+
+// Says what to do where a file stores the tensors of experts in the other of two ways: the program
+// is compiled for one of them. Empty if it does not.
+static std::string otherLayout(const std::vector<std::string> &missing,
+                               const std::vector<std::string> &have) {
+  std::optional<bool> wanted;
+  for (auto name = missing.begin(); name != missing.end() && !wanted; ++name)
+    wanted = isOfOneExpert(*name);
+  for (const std::string &other : have)
+    if (auto got = isOfOneExpert(other); wanted && got && *wanted != *got)
+      return text("; the file has ", *got ? "a tensor for each expert" : "experts in one tensor",
+                  " ('", other, "'), the program was compiled for ",
+                  *wanted ? "a tensor for each" : "one tensor of all",
+                  "; compile it with --weights of this file");
+  return "";
+}
+
 std::vector<std::string> Weights::paths() const {
   namespace fs = std::filesystem;
   std::set<std::string> paths;
@@ -100,7 +129,7 @@ Status Weights::useFiles(const std::string &path) {
     std::vector<std::string> have = checkpoint->set().names();
     problems += text(problems.empty() ? "" : "; ", missing.size(), " of ", locations_.size(),
                      " tensors are missing: ", listed(missing), "; it has ", have.size(),
-                     have.empty() ? "" : " tensors such as '" + have[0] + "'");
+                     have.empty() ? "" : " tensors such as '" + have[0] + "'", otherLayout(missing, have));
   }
   if (!problems.empty())
     return error("--weights '", path, "': ", problems);

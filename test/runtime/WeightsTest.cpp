@@ -259,6 +259,13 @@ TEST(Weights, WrongFiles) {
                            "'qkv' has the shape [1]", "1 of 3 tensors are missing: 'scale'"})
     EXPECT_NE(message.find(part), std::string::npos) << message;
   EXPECT_FALSE(bool(Weights::open(*program, {folder / "none", 0, ""})));
+  // Says what helps where experts are stored the other way.
+  program->sources[2]->name = "mlp.experts.0.w1.weight";
+  message = why({floats("embedding", {7, 4}, counting(28, 0)), floats("qkv", {2, 12}, counting(24, 0)),
+                 floats("mlp.experts.gate_up_proj", {1, 4}, counting(4, 0))});
+  for (const char *part : {"the file has experts in one tensor ('mlp.experts.gate_up_proj')",
+                           "compile it with --weights of this file"})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
 // The model's own file: beside the program, unchanged since it was compiled.
