@@ -167,6 +167,19 @@ std::vector<std::string> Config::positives(Names names) const {
   return out;
 }
 
+std::vector<std::string> Config::different(const std::vector<const char *> &names) const {
+  std::vector<std::string> out;
+  const Json *first = nullptr;
+  for (const char *name : names) {
+    auto it = json_->find(name);
+    if (it == json_->end() || !it->is_number() || (first && *it == *first))
+      continue;
+    first = first ? first : &*it;
+    out.push_back(quoted(name) + " " + it->dump());
+  }
+  return out;
+}
+
 std::optional<Config> Config::object(Names names) {
   for (const char *candidate : names) {
     std::string name;

@@ -50,6 +50,10 @@ public:
   // Lists the fields of this object that hold a number above 0, with it: "attn_pdrop 0.1".
   std::vector<std::string> positives(Names names) const;
 
+  // Lists the first number among the fields `names` and those that differ from it, with their
+  // names: "\"num_experts\" 9".
+  std::vector<std::string> different(const std::vector<const char *> &names) const;
+
   void note(const std::string &problem) { problems_->text += "\n  " + problem; }
   // Notes what is wrong between fields, unless one of them is bad by itself: what took its place is not the user's.
   void noteBetween(Names fields, const std::string &problem);

@@ -15,6 +15,13 @@ void hf::checkMixture(Config &config, Mixture &mixture, const char *experts, con
     config.noteBetween({experts, choices, "n_group", "topk_group"}, problem);
   };
   auto said = [&](const char *name, int64_t value) { return config.quoted(name) + " " + std::to_string(value); };
+  // Compares the names that versions of transformers have for one quantity: which one they take is
+  // a matter of the order of fields.
+  for (const std::vector<const char *> &names :
+       {std::vector<const char *>{"num_experts", "num_local_experts", "n_routed_experts"},
+        {"num_experts_per_tok", "experts_per_token"}})
+    if (std::vector<std::string> values = config.different(names); values.size() > 1)
+      note(values[0] + " and " + values[1] + " are two values of one quantity; keep one of them");
   if (m.choices > m.experts)
     note(said(choices, m.choices) + " is more than " + said(experts, m.experts));
   if (m.groups > 1 && m.experts % m.groups)

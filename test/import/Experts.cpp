@@ -234,6 +234,10 @@ TEST(Experts, Refusals) {
   auto of = [](const std::string &type) { return "\"model_type\": \"" + type + "\", \"num_hidden_layers\": 1, "; };
   configs.refuses(of("mixtral") + R"("num_experts_per_tok": 9)",
                   {"\"num_experts_per_tok\" 9 is more than \"num_local_experts\" 8"});
+  configs.refuses(of("qwen3_moe") + R"("num_experts": 9, "num_local_experts": 6)",
+                  {"\"num_experts\" 9 and \"num_local_experts\" 6 are two values of one quantity; keep one"});
+  configs.refuses(of("gpt_oss") + R"("num_experts_per_tok": 2, "experts_per_token": 4)",
+                  {"\"num_experts_per_tok\" 2 and \"experts_per_token\" 4"});
   configs.refuses(of("mixtral") + R"("num_local_experts": 1000000)",
                   {"1 x 1000000 experts", "more than 65536"});
   configs.refuses(of("mixtral") + R"("num_local_experts": 0)", {"\"num_local_experts\" must be a positive integer"});
