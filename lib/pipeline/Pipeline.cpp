@@ -15,6 +15,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/1-raise/Pipeline.h"
+#include "passes/2-train/ExpertRoom.h"
 #include "passes/2-train/Pipeline.h"
 #include "passes/3-shard/Pipeline.h"
 #include "passes/4-partition/Pipeline.h"
@@ -194,13 +195,17 @@ static bool hasExperts(ModuleOp module) {
   return module.walk([](graph::RouteOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
+// Returns the room that a rank has for the rows of a router.
+static train::ExpertRoom roomOf(graph::RouteOp op, int64_t ranks, double budget) {
+  return {op.getRoutes().getType().getShape().back(), op.getScores().getType().getShape().back(), ranks, budget};
+}
+
 // Returns the budget with which a rank has room for all rows that its experts could get.
 static double mostBudget(ModuleOp module, int64_t ranks) {
   double most = 1;
   module.walk([&](graph::RouteOp op) {
     double choices = double(op.getRoutes().getType().getShape().back());
-    double own = double(op.getScores().getType().getShape().back()) / double(ranks);
-    most = std::max(most, double(ranks) * std::min(choices, own) / choices);
+    most = std::max(most, double(roomOf(op, ranks, 1).most) / choices);
   });
   return most;
 }
@@ -214,7 +219,14 @@ static double moeBudget(ModuleOp module, const CompileOptions &options) {
 }
 
 bool mayLackRoom(ModuleOp module, const CompileOptions &options) {
-  return options.ep > 1 && hasExperts(module) && moeBudget(module, options) < mostBudget(module, options.ep);
+  if (options.ep <= 1)
+    return false;
+  double budget = moeBudget(module, options);
+  return module
+      .walk([&](graph::RouteOp op) {
+        return roomOf(op, options.ep, budget).mayLack() ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 CompileOptions optionsForRetry(const CompileOptions &options) {

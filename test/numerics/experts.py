@@ -188,6 +188,21 @@ def retried(folder, content, steps, mesh, *flags):
     require(runs[8][3]["retry"] is None, f"room for all needs no retry: {runs[8][3]['retry']}")
 
 
+def has_room(folder, experts, choices, ep, budget):
+    """Slots are whole: a budget below the most may hold all rows, and then nothing is counted or run again."""
+    program, model = os.path.join(folder, "program"), write_config(folder, MIXTRAL, num_local_experts=experts, num_experts_per_tok=choices, num_hidden_layers=1)
+    compile_model(model, program, "--mesh", f"dp={ep},ep={ep}", "--seq", SEQ, "--moe-budget", budget)
+    plan = inspect(program)
+    most = ep * min(choices, experts // ep) / choices
+    require(budget < most, "the test needs a budget below the most")
+    require(plan["retry"] is None, f"inspect says {plan['retry']}")
+    require(plan["experts"]["budget"] == plan["experts"]["budget_most"] == most, f"inspect says {plan['experts']}")
+    metrics = os.path.join(folder, "metrics")
+    call([program, "--data", write_tokens(folder), "--steps", 1, "--metrics", metrics])
+    with open(metrics) as lines:
+        require("moe_overflow" not in json.loads(lines.readline()), "metrics count steps without room")
+
+
 def sometimes_retried(folder):
     """Steps with and without room take turns, in one run."""
     model, data, losses = write_config(folder, MIXTRAL), write_tokens(folder), {}
@@ -293,6 +308,9 @@ def main():
             (MIXTRAL, 3, "dp=4,ep=4"), (MIXTRAL, 2, "2x2x2", "--ep", 4, "--zero", 3), (MIXTRAL, 2, "dp=2,cp=2,tp=2,ep=8", "--recompute", "full"),
             (MIXTRAL, 2, "2x2x1", "--ep", 2, "--virtual-stages", 2), (DEEPSEEK, 3, "4x1x1", "--ep", 4, "--precision", "bf16", "--zero", 1)]:
         suite.run(f"retries on {mesh} {' '.join(map(str, flags))}", retried, content, steps, mesh, *flags)
+    for experts, choices, ep, budget in [(4, 3, 2, 1.1), (6, 2, 2, 1.9), (6, 2, 3, 2.9), (6, 4, 3, 1.4), (6, 5, 2, 1.1), (8, 2, 4, 3.9), (8, 3, 4, 2.57), (4, 1, 4, 3.5)]:
+        suite.run(f"room for all {choices} of {experts} experts with ep={ep} and {budget}", has_room, experts, choices, ep, budget)
+    suite.run("a budget below the most that has room for all", proved, {**MIXTRAL, "num_local_experts": 4, "num_experts_per_tok": 3}, "dp=2,ep=2", "--moe-budget", 1.1)
     suite.run("loads of experts", loads)
     suite.run("some steps run again", sometimes_retried)
     for phase in ["raise", "train", "shard", "partition", "schedule"]:

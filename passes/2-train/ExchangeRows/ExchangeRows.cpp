@@ -3,6 +3,7 @@
 // What lies between is found by following the results of routed products: an op that works row by row on
 // them, with nothing but numbers, vectors and tables of the experts beside, stays with the rows; any other
 // reader gets them back.
+#include "passes/2-train/ExpertRoom.h"
 #include "passes/2-train/ForwardSums.h"
 #include "passes/2-train/Passes.h"
 
@@ -12,8 +13,6 @@
 #include "dialects/parallel/Annotations.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
-
-#include <cmath>
 
 namespace llmc {
 #define GEN_PASS_DEF_EXCHANGEROWS
@@ -184,10 +183,9 @@ struct ExchangeRows : impl::ExchangeRowsBase<ExchangeRows> {
     SmallVector<Value> lost;
     for (auto [routes, product] : mixtures) {
       int64_t choices = shapeOf(routes).back(), experts = shapeOf(product.getWeights())[0];
-      int64_t most = ranks * std::min(choices, experts / ranks);
-      int64_t wanted = std::min<double>(std::ceil(budget * double(choices)), double(most));
-      Value rows = Mixture(routes, std::max(choices, wanted), experts).run();
-      if (wanted < most || counts)
+      train::ExpertRoom room(choices, experts, ranks, budget);
+      Value rows = Mixture(routes, room.slots, experts).run();
+      if (room.mayLack() || counts)
         lost.push_back(rows);
       ++numMixtures;
     }

@@ -148,6 +148,15 @@ void PlanWriter::writeOptions() {
                                            : OptimizerKind::None;
 }
 
+// Raises a budget to the most where slots, which are whole, hold all rows: such a plan counts none without room.
+void PlanWriter::writeRoom() {
+  bool mayLack = llvm::any_of(program.stages, [](const auto &stage) {
+    return llvm::any_of(stage->outputs, [](const auto &output) { return output->name == graph::kLostRows; });
+  });
+  if (!mayLack)
+    program.moe_budget = std::max(program.moe_budget, program.moe_budget_most);
+}
+
 void PlanWriter::writeFiles() {
   auto files = module->getAttrOfType<ArrayAttr>(graph::kFiles);
   if (!files)

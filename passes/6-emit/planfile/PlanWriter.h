@@ -32,6 +32,7 @@ private:
   mlir::LogicalResult writeMesh();
   void writeModel();
   void writeOptions();
+  void writeRoom(); // after the stages
   void writeFiles();
   mlir::LogicalResult writeSources();
   void writeKernels();

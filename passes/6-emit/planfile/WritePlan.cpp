@@ -506,6 +506,7 @@ LogicalResult PlanWriter::run() {
   for (plan::StageOp stage : stages)
     if (failed(writeStage(stage)))
       return failure();
+  writeRoom();
   updateLiveBytes(program);
   return success();
 }
