@@ -83,7 +83,8 @@ struct PendingCollective {
 
 class PlanInterpreter {
 public:
-  PlanInterpreter(ModuleOp module, const Trial &trial) : module(module), trial(trial) {}
+  PlanInterpreter(ModuleOp module, const Trial &trial)
+      : module(module), symbols(module), trial(trial) {}
   FailureOr<Outcome> run();
   // Interprets one step from `states` (by symbol), in an order drawn from `random`.
   FailureOr<parallel::StepOutput> runDrawn(const NamedTensors &states, std::mt19937 &random);
@@ -141,6 +142,7 @@ private:
                       ArrayRef<int64_t> global, F f) const;
 
   ModuleOp module;
+  mlir::SymbolTable symbols; // of `module`, whose lookups pass by all sources of a mixture
   const Trial &trial;
   parallel::MeshAttr mesh;
   std::vector<Stage> stages;

@@ -113,7 +113,7 @@ void PlanInterpreter::fillDrawn(const NamedTensors &states) {
       if (role == Role::accumulator)
         return;
       for (const Held &held : heldIn(rank, op)) {
-        auto state = module.lookupSymbol<graph::StateOp>(held.state);
+        auto state = symbols.lookup<graph::StateOp>(held.state);
         auto found = states.find(held.state);
         if (state)
           forEachElement(rank, op, held, validShape(state), [&](int64_t cell, int64_t element) {
@@ -146,7 +146,7 @@ NamedTensors PlanInterpreter::gather(Role role, double &maxReplicaDifference) {
   NamedTensors states;
   std::map<std::string, std::vector<bool>> seen;
   auto add = [&](const Rank &rank, plan::BufferOp op, const Held &held) {
-    auto state = module.lookupSymbol<graph::StateOp>(held.state);
+    auto state = symbols.lookup<graph::StateOp>(held.state);
     if (!state || (role == Role::accumulator && !state.getOf()))
       return;
     Tensor &whole = states[held.state];

@@ -40,11 +40,12 @@ static void forEachElement(graph::StateOp parameter, F f) {
 }
 
 NamedTensors statesFromSources(ModuleOp module, const NamedTensors &sources) {
+  SymbolTable symbols(module); // looks up at once: mixtures have tens of thousands of sources
   NamedTensors states;
   for (auto state : module.getOps<graph::StateOp>()) {
     graph::StateOp parameter = state; // A master starts as its parameter does.
     if (state.getRole() == graph::Role::master && state.getOf())
-      parameter = module.lookupSymbol<graph::StateOp>(*state.getOf());
+      parameter = symbols.lookup<graph::StateOp>(*state.getOf());
     if (!parameter || parameter.getRole() != graph::Role::parameter)
       continue;
     Tensor &value = states[state.getSymName().str()] = Tensor(validShape(state));
@@ -61,20 +62,21 @@ NamedTensors statesFromSources(ModuleOp module, const NamedTensors &sources) {
 }
 
 NamedTensors sourcesFromStates(ModuleOp module, const NamedTensors &states, graph::Role role) {
+  SymbolTable symbols(module);
   NamedTensors sources;
   for (auto state : module.getOps<graph::StateOp>()) {
     if (state.getRole() != role)
       continue;
     graph::StateOp parameter = state;
     if (state.getOf())
-      parameter = module.lookupSymbol<graph::StateOp>(*state.getOf());
+      parameter = symbols.lookup<graph::StateOp>(*state.getOf());
     auto found = states.find(state.getSymName().str());
     if (!parameter || found == states.end() || found->second.shape != validShape(parameter))
       continue;
     const Tensor &value = found->second;
     forEachElement(parameter, [&](const std::string &name) {
       Tensor &to = sources[name];
-      if (auto source = module.lookupSymbol<graph::SourceOp>(name); source && to.data.empty())
+      if (auto source = symbols.lookup<graph::SourceOp>(name); source && to.data.empty())
         to = Tensor(cast<RankedTensorType>(source.getType()).getShape().vec());
       return [&value, &to](int64_t own, int64_t element) {
         if (element < to.size())

@@ -74,13 +74,14 @@ private:
   }
 
   void collectSources(func::FuncOp func) {
+    SymbolTable symbols(module);
     for (BlockArgument arg : func.getArguments()) {
       auto symbol = func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), graph::kState);
-      auto state = symbol ? module.lookupSymbol<graph::StateOp>(symbol.getAttr()) : graph::StateOp();
+      auto state = symbol ? symbols.lookup<graph::StateOp>(symbol.getValue()) : graph::StateOp();
       if (!state || !state.getViews() || state.getViews()->size() != 1)
         continue;
       auto view = cast<graph::ViewAttr>((*state.getViews())[0]);
-      auto source = module.lookupSymbol<graph::SourceOp>(view.getSource().getAttr());
+      auto source = symbols.lookup<graph::SourceOp>(view.getSource().getValue());
       if (!source)
         continue;
       held[arg] = {fileName(source), SmallVector<int64_t>(view.getStrides()),
