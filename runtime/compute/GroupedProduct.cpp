@@ -165,17 +165,6 @@ void GroupedProduct::sortRows(const Call &call, GroupedScratch &scratch) const {
   begin[0] = 0;
 }
 
-void GroupedProduct::addLoads(int64_t first, const GroupedScratch &scratch) {
-  constexpr int64_t kMostGroups = 1 << 20; // an edited plan may number them in any way
-  if (first < 0 || first > kMostGroups)
-    return;
-  std::lock_guard lock(loadsMutex_);
-  if (loads_.size() < static_cast<size_t>(first + what_.batch))
-    loads_.resize(first + what_.batch);
-  for (int64_t g = 0; g < what_.batch; ++g)
-    loads_[first + g] += scratch.begin[g + 1] - scratch.begin[g];
-}
-
 void GroupedProduct::cutChunks(GroupedScratch &scratch, bool withUnrouted) const {
   scratch.chunks.clear();
   for (int64_t g = 0; g < what_.batch + withUnrouted; ++g)
@@ -185,7 +174,6 @@ void GroupedProduct::cutChunks(GroupedScratch &scratch, bool withUnrouted) const
 
 bool GroupedProduct::run(const Call &call, ThreadTeam &team, GroupedScratch &scratch) {
   sortRows(call, scratch);
-  addLoads(call.first, scratch);
   int64_t routed = scratch.begin[what_.batch];
   uint64_t flops = 2 * uint64_t(routed) * uint64_t(what_.n) * uint64_t(byRows() ? what_.k : what_.m);
   calls_.fetch_add(1, std::memory_order_relaxed);

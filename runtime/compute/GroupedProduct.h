@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -74,10 +73,6 @@ public:
   // Counts the operations on routed rows in all calls, and the calls.
   uint64_t flops() const { return flops_.load(std::memory_order_relaxed); }
   uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
-  // Counts the rows of each group since clearLoads(), by its number, over all calls (of all ranks that share
-  // out the groups). May be called while none runs.
-  const std::vector<uint64_t> &loads() const { return loads_; }
-  void clearLoads() { loads_.clear(); }
 
 private:
   // Lists the rows that the library multiplies at once. Any count is cut into these, the largest first, of
@@ -97,7 +92,6 @@ private:
   static bool prepareSizes(MatmulLibrary &library, MatmulShape shape, int64_t MatmulShape::*rows, Ids &ids);
   static size_t sizeFor(int64_t rows);
   void sortRows(const Call &call, GroupedScratch &scratch) const;
-  void addLoads(int64_t first, const GroupedScratch &scratch);
   void cutChunks(GroupedScratch &scratch, bool withUnrouted) const;
   Operand operandA(const Call &call) const;
   Operand operandB(const Call &call) const;
@@ -118,8 +112,6 @@ private:
   Ids rowIds_{};                     // of products by rows
   std::vector<Block> blocks_;        // of sums of terms
   std::atomic<uint64_t> flops_{0}, calls_{0};
-  std::mutex loadsMutex_;
-  std::vector<uint64_t> loads_;
 };
 
 } // namespace llmc::runtime

@@ -5,7 +5,6 @@
 #include "runtime/cpu/Profiler.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 using namespace llmc;
@@ -92,7 +91,6 @@ Status Executor::runStep(const std::vector<const std::byte *> &inputs, const Com
   tookBack_ = false;
   if (approve_)
     flopsAtStart_ = groupedFlops();
-  forGrouped([](GroupedProduct &product) { product.clearLoads(); });
   engine_->beginStep(inputs, /*mayCommit=*/committing_);
   Status status;
   if (adversary_) {
@@ -213,17 +211,6 @@ uint64_t Executor::groupedFlops() const {
   uint64_t sum = 0;
   forGrouped([&](GroupedProduct &product) { sum += product.flops(); });
   return sum - flopsTakenBack_;
-}
-
-double Executor::largestLoad() const {
-  double largest = 0;
-  forGrouped([&](GroupedProduct &product) {
-    const std::vector<uint64_t> &loads = product.loads();
-    double sum = std::accumulate(loads.begin(), loads.end(), 0.0);
-    if (sum > 0)
-      largest = std::max(largest, double(*std::max_element(loads.begin(), loads.end())) * double(loads.size()) / sum);
-  });
-  return largest;
 }
 
 uint64_t Executor::exchangedBytes() const { return ranks_->exchangedBytes(); }

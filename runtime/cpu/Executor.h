@@ -92,9 +92,6 @@ public:
   // Counts, since the start, the operations of products of routed rows and the bytes of exchanged rows on
   // all ranks, which depend on the routes.
   uint64_t groupedFlops() const;
-  // Returns the rows of the expert that got most in the last step, by the average of its layer, in the layer
-  // where that is largest; 0 without experts, or rows.
-  double largestLoad() const;
   uint64_t exchangedBytes() const;
 
   unsigned workers() const { return workers_->workers(); }

@@ -42,7 +42,7 @@ struct StepResult {
   double lr = 0, time = 0;
   double scale = 0;     // of the loss
   bool skipped = false; // a gradient was not finite, and nothing changed
-  double load = 0;      // Executor::largestLoad()
+  double load = 0;      // RouteRecorder::largestLoad()
   double dropped = 0;   // choices of experts beyond their capacity
   double lost = 0;      // rows that found no room at first: the step was taken back, and run again
   std::optional<double> evalLoss; // none: not evaluated after the step
@@ -94,7 +94,7 @@ private:
   const RunContext &context;
   std::ostream &out;
   support::Progress &progress;
-  RouteRecorder routes{program, context.retry}; // for --dump
+  RouteRecorder routes{program, context.retry, !options.dump.empty()};
   std::unique_ptr<Executor> executor;
   std::optional<Retry> retry;
   Executor *counted = nullptr; // runs the attempt of the last step that counted
@@ -147,7 +147,7 @@ Status Run::prepare() {
   if (Status s = openOutputs(); !s)
     return s;
   support::Result<std::unique_ptr<Executor>> made = makeExecutor(
-      program, kernels, options, steps, context.retry, options.dump.empty() ? RoutesHook() : routes.hook());
+      program, kernels, options, steps, context.retry, routes.hook());
   if (!made)
     return made.takeError();
   executor = std::move(*made);
@@ -277,6 +277,7 @@ Status Run::step(uint64_t index, StepResult &result) {
   result.scale = scale.value();
   counted = executor.get();
   writeScalars(*counted, result.lr);
+  routes.beginAttempt();
   Executor::CommitCheck check = [&] { return approve(*counted, index, result); };
   if (Status s = counted->runStep(data->batch(), check); !s)
     return error("step ", index + 1, ": ", s.message());
@@ -284,7 +285,7 @@ Status Run::step(uint64_t index, StepResult &result) {
     if (Status s = runAgain(result, check); !s)
       return error("step ", index + 1, ": ", s.message());
   result.tokens = readOutput(*counted, "tokens").value_or(NAN);
-  result.load = counted->largestLoad();
+  result.load = routes.largestLoad();
   result.dropped = readOutput(*counted, "moe_dropped").value_or(0);
   result.skipped = readOutput(*counted, "skipped").value_or(0) != 0;
   result.time = seconds(Clock::now() - start);
@@ -301,6 +302,7 @@ Status Run::runAgain(StepResult &result, const Executor::CommitCheck &check) {
   counted = *second;
   ++retried;
   writeScalars(*counted, result.lr);
+  routes.beginAttempt();
   return counted->runStep(data->batch(), check);
 }
 

@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from experts import CHOICES, DEEPSEEK, EXPERTS, LAYERS, MIXTRAL, SEQ, one_expert, write_config, write_tokens
-from harness import Suite, compile_model, inspect, require, train
+from harness import Suite, call, compile_model, inspect, require, train
 
 BATCH = 8
 GATES = {"mixtral": [f"route:model.layers.{i}.block_sparse_moe.gate" for i in range(LAYERS)],
@@ -118,6 +118,35 @@ def not_of_an_evaluation(folder):
         require(np.array_equal(dumps[0][name], dumps[1][name]), f"{name} is that of the evaluation")
 
 
+def loads(folder, mesh, *flags):
+    """moe_load_max counts the rows of the whole step, all micro-batches and ranks, in the layer where it is largest."""
+    program, metrics = os.path.join(folder, "program"), os.path.join(folder, "metrics")
+    compile_model(write_config(folder, MIXTRAL), program, "--mesh", mesh, "--seq", SEQ, "--global-batch", BATCH, *flags)
+    data, found = write_tokens(folder), []
+    for seed in range(3):
+        dump = train(program, folder, "--data", data, "--steps", 1, "--seed", seed, "--metrics", f"{metrics}{seed}")
+        loads = []
+        for name, value in dump.items():
+            if name.startswith("route:"):
+                rows = np.bincount(value[value >= 0], minlength=EXPERTS)
+                loads.append(rows.max() * EXPERTS / rows.sum())
+        with open(f"{metrics}{seed}") as lines:
+            found.append(json.loads(lines.readline())["moe_load_max"])
+        require(abs(found[-1] - max(loads)) < 1e-9, f"metrics say {found[-1]}, the routes of layers {loads}")
+    return f"largest loads {found}"
+
+
+def loads_without_dump(folder):
+    """Counting needs no --dump, and an evaluation adds nothing."""
+    program, metrics, data, found = os.path.join(folder, "program"), os.path.join(folder, "metrics"), write_tokens(folder), []
+    compile_model(write_config(folder, MIXTRAL), program, "--mesh", "dp=2,ep=2", "--seq", SEQ, "--global-batch", BATCH)
+    for at, flags in enumerate([["--dump", os.path.join(folder, "dump")], ["--eval-data", data, "--eval-batches", 1, "--eval-every", 1]]):
+        call([program, "--data", data, "--steps", 3, "--metrics", f"{metrics}{at}", *flags])
+        with open(f"{metrics}{at}") as lines:
+            found.append([json.loads(line)["moe_load_max"] for line in lines])
+    require(found[0] == found[1], f"with --dump {found[0]}, without {found[1]}")
+
+
 def none(folder):
     """Without a step there are no routes, and without experts none either."""
     routes, _ = routes_of(folder, MIXTRAL, "1", steps=0)
@@ -137,6 +166,10 @@ def main():
         suite.run(f"rows that {mesh} sends", carried, mesh, ep)
     suite.run("the attempt that counted", of_the_attempt_that_counted)
     suite.run("an evaluation after the step", not_of_an_evaluation)
+    for mesh, *flags in [("1",), ("dp=2,ep=2",), ("dp=2,pp=2,ep=2",), ("dp=2,ep=2", "--schedule", "gpipe"), ("dp=2,tp=2,ep=2,etp=2", "--micro-batch", 2),
+                         ("cp=2,tp=2", "--moe-capacity", "1"), ("dp=4,ep=4", "--moe-budget", 1), ("1x2x1", "--virtual-stages", 2, "--recompute", "full")]:
+        suite.run(f"loads of {mesh} {' '.join(map(str, flags))}", loads, mesh, *flags)
+    suite.run("loads without a dump", loads_without_dump)
     suite.run("no step", none)
     suite.finish()
 
