@@ -98,15 +98,15 @@ void Parser::flagAt(size_t &i) {
 // Takes the next word as the value, or the variable's where there is none. Returns false
 // after a problem.
 bool Parser::takeValue(const Flag &flag, const std::string &name, size_t &i, std::string &value) {
-  bool isLast = i + 1 == words.size() || words[i + 1].starts_with("--");
+  // No file is called like a flag by a word that is not meant as one: ./-o names it.
+  bool hasNone = i + 1 == words.size() || words[i + 1].starts_with("--") || find(words[i + 1]);
   const char *variable = flag.rules.environment;
-  const char *found = variable && isLast ? std::getenv(variable) : nullptr;
+  const char *found = variable && hasNone ? std::getenv(variable) : nullptr;
   if (found && *found) {
     value = found;
     return true;
   }
-  // No file is called like a flag by a word that is not meant as one: ./-o names it.
-  if (isLast || find(words[i + 1])) {
+  if (hasNone) {
     problems.usage(name, " needs a value: ", formOf(flag),
                    variable ? text(", or the variable ", variable) : "");
     result.isComplete = false;

@@ -137,6 +137,8 @@ TEST(FlagTable, TakesAValueFromTheEnvironment) {
   ::setenv("LLMC_TEST_ORACLE", "python", 1);
   EXPECT_EQ(read({"--oracle"}).choices.oracle, "python");
   EXPECT_EQ(read({"--oracle", "mine"}).choices.oracle, "mine");
+  EXPECT_EQ(read({"--oracle", "-q"}).choices.oracle, "python") << "-q is a flag";
+  EXPECT_EQ(problemsOf({"--oracle", "-q"}), Messages{});
   ::unsetenv("LLMC_TEST_ORACLE");
   EXPECT_EQ(problemsOf({"--oracle"}),
             Messages{"--oracle needs a value: PYTHON, or the variable LLMC_TEST_ORACLE"});
