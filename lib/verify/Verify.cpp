@@ -343,6 +343,30 @@ std::optional<Report> Verifier::verifyBeside(Optimizer other,
   return std::move(verifier.report);
 }
 
+// Fails if flags, or the model's config, ask for a training that other software does not do, so that no right plan
+// could equal it.
+LogicalResult checkOracleChoices(MLIRContext &context, const CompileOptions &options) {
+  auto refuse = [&](llvm::StringRef lacks, llvm::StringRef remedy) {
+    return emitError(UnknownLoc::get(&context))
+           << options.model << ": --oracle compares with "
+           << (llvm::StringRef(options.model).ends_with(".onnx") ? "ONNX Runtime and PyTorch" : "transformers")
+           << ", where " << lacks << "; " << remedy;
+  };
+  if (options.moeCapacity > 0)
+    return refuse("experts take all rows", "leave out --moe-capacity");
+  if (options.dropout.value_or(0) > 0 || options.configDropout)
+    return refuse("other elements are dropped", "leave out --dropout");
+  OwningOpRef<ModuleOp> model = readModel(context, options);
+  if (!model)
+    return failure();
+  if (!changesModel(*model, options)) // what is left is the balance
+    return success();
+  if (options.moeBalance == Balance::Bias)
+    return refuse("no biases of routers are moved", "leave out --moe-balance bias");
+  return refuse("the auxiliary loss of experts is not that of each row of tokens, or there is none",
+                "give --moe-balance none");
+}
+
 } // namespace
 
 FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &given) {
@@ -352,6 +376,9 @@ FailureOr<Report> verifyModel(MLIRContext &context, const VerifyOptions &given) 
            << given.compile.model
            << ": --oracle runs a model's own file, an .onnx or a config.json, beside all of its plan: "
            << (isIr ? "IR has none" : "leave out --after");
+  if (!given.oracle.empty() && !given.modelReplacement.module &&
+      failed(checkOracleChoices(context, given.compile)))
+    return failure();
   if (support::Status s = given.oracle.empty() ? support::ok()
                                                : checkPackages(given.oracle, given.compile);
       !s)

@@ -266,6 +266,14 @@ def resumed(folder, phase, content=MIXTRAL, *choices):
         require(a.read() == b.read(), "the programs differ")
 
 
+def unlike_oracle(folder, content, words, *flags):
+    """Trainings that other software does not do are not compared with it: nothing runs."""
+    done = call([LLMC, "verify", write_config(folder, content), "--seq", SEQ, "--oracle", "/bin/false", *flags], check=False)
+    require(done.returncode == 1 and not done.stdout, f"exit {done.returncode}: {done.stdout}")
+    for word in ["--oracle compares with transformers", *words]:
+        require(word in done.stderr, f"'{word}' is not in: {done.stderr}")
+
+
 def refused(folder, content, words, mesh, *flags):
     done = compile_model(write_config(folder, content), os.path.join(folder, "p"), "--mesh", mesh, "--seq", SEQ, *flags, check=False)
     require(done.returncode in (1, 2) and done.stderr, f"exit {done.returncode}: {done.stderr}")
@@ -315,6 +323,11 @@ def main():
     suite.run("some steps run again", sometimes_retried)
     for phase in ["raise", "train", "shard", "partition", "schedule"]:
         suite.run(f"a dump after {phase}", resumed, phase)
+    for content, words, *flags in [(MIXTRAL, ["leave out --moe-capacity"], "--moe-capacity", 1), (MIXTRAL, ["leave out --dropout"], "--dropout", 0.1),
+                                   (DEEPSEEK, ["leave out --moe-balance bias"], "--moe-balance", "bias"),
+                                   (MIXTRAL, ["auxiliary loss", "--moe-balance none"], "--moe-balance", "aux", "--moe-aux-loss", 0.01),
+                                   ({**MIXTRAL, "output_router_logits": True, "router_aux_loss_coef": 0.02}, ["auxiliary loss", "--moe-balance none"])]:
+        suite.run(f"an oracle of {content['model_type']} {' '.join(map(str, flags)) or 'with its own auxiliary loss'}", unlike_oracle, content, words, *flags)
     suite.run("a budget below 1", refused, MIXTRAL, ["--moe-budget", "at least 1"], "dp=2", "--ep", 2, "--moe-budget", 0.5)
     suite.finish()
 
