@@ -316,7 +316,8 @@ support::Result<Verdict> Run::approve(const Executor &attempt, uint64_t index, S
   if (Status s = checkRoom(attempt); !s) {
     if (retry->exists() && &attempt == executor.get())
       return Verdict::TakeBack;
-    return error(s.message(), "; the weights stay as they were");
+    return error(s.message(), options.interleaving ? "; --interleaving runs one plan, which has changed the weights by now"
+                                                   : "; the weights stay as they were");
   }
   for (auto [what, output] : {std::pair("loss", "loss"), std::pair("gradient's norm", "grad_norm")})
     if (std::optional<double> value = nonFiniteOutput(attempt, output); !skips && value) {

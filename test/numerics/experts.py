@@ -274,6 +274,18 @@ def unlike_oracle(folder, content, words, *flags):
         require(word in done.stderr, f"'{word}' is not in: {done.stderr}")
 
 
+def interleaved(folder):
+    """An interleaving runs one plan: its message says so, and which budget needs no other."""
+    program = os.path.join(folder, "program")
+    weights = one_expert(folder, "dp=1", [6, 7])
+    compile_model(write_config(folder, MIXTRAL), program, "--mesh", "dp=2,ep=2", "--seq", SEQ, "--moe-budget", 1)
+    done = call([program, "--data", write_tokens(folder), "--steps", 1, "--weights", weights, "--interleaving", 3], check=False)
+    require(done.returncode == 1, f"exit {done.returncode}: {done.stdout}")
+    for words in ["found no room", "2 has room for all", "--interleaving runs one plan", "nothing was written"]:
+        require(words in done.stderr, f"'{words}' is not in: {done.stderr}")
+    require("stay as they were" not in done.stderr, f"an interleaving asks after the weights have changed: {done.stderr}")
+
+
 def refused(folder, content, words, mesh, *flags):
     done = compile_model(write_config(folder, content), os.path.join(folder, "p"), "--mesh", mesh, "--seq", SEQ, *flags, check=False)
     require(done.returncode in (1, 2) and done.stderr, f"exit {done.returncode}: {done.stderr}")
@@ -323,6 +335,7 @@ def main():
     suite.run("some steps run again", sometimes_retried)
     for phase in ["raise", "train", "shard", "partition", "schedule"]:
         suite.run(f"a dump after {phase}", resumed, phase)
+    suite.run("no room in an interleaving", interleaved)
     for content, words, *flags in [(MIXTRAL, ["leave out --moe-capacity"], "--moe-capacity", 1), (MIXTRAL, ["leave out --dropout"], "--dropout", 0.1),
                                    (DEEPSEEK, ["leave out --moe-balance bias"], "--moe-balance", "bias"),
                                    (MIXTRAL, ["auxiliary loss", "--moe-balance none"], "--moe-balance", "aux", "--moe-aux-loss", 0.01),
