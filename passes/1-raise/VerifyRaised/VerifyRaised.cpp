@@ -203,9 +203,11 @@ bool isRotation(ConcatOp concat) {
 
 // Adds "3 norms (cost)" to `parts`, or nothing if `count` is 0.
 void add(SmallVectorImpl<std::string> &parts, int64_t count, StringRef what, StringRef cost) {
+  auto [noun, rest] = what.split(" of "); // "mixture of experts": the first word has a plural
+  StringRef link = rest.empty() ? "" : " of ";
   if (count)
     parts.push_back(
-        (Twine(count) + " " + what + (count > 1 ? "s" : "") + " (" + cost + ")").str());
+        (Twine(count) + " " + noun + (count > 1 ? "s" : "") + link + rest + " (" + cost + ")").str());
 }
 
 // Bounds the elements of a mask that is not worth a remark.

@@ -50,3 +50,10 @@ func.func @choice(%scores: tensor<3x4xf32> {graph.input = "x"}) -> tensor<3x2xi6
   %0 = graph.route %scores : (tensor<3x4xf32>) -> tensor<3x2xi64>
   return %0 : tensor<3x2xi64>
 }
+
+// expected-remark@+1 {{not recognised: 2 mixtures of experts (its choice and its products run as they are written, on every rank)}}
+func.func @choices(%scores: tensor<3x4xf32> {graph.input = "x"}) -> (tensor<3x2xi64>, tensor<3x1xi64>) {
+  %0 = graph.route %scores : (tensor<3x4xf32>) -> tensor<3x2xi64>
+  %1 = graph.route %scores : (tensor<3x4xf32>) -> tensor<3x1xi64>
+  return %0, %1 : tensor<3x2xi64>, tensor<3x1xi64>
+}
