@@ -125,7 +125,7 @@ std::optional<double> runtime::readOutput(const Executor &executor, std::string_
           if (executor.stageOfRank(rank) == stage) {
             float value;
             std::memcpy(&value, executor.arena(rank) + output->buffer->offset, sizeof value);
-            return value;
+            return std::isnan(value) ? NAN : value; // the sign of one would be printed
           }
   return std::nullopt;
 }

@@ -57,7 +57,7 @@ double nonFiniteIn(const Executor &executor, uint32_t rank, const StateShardT &s
   Range range = rangeOf(executor, rank, state);
   for (uint64_t i = 0; i < range.count; ++i)
     if (double number = numberAt(state.dtype, data, range.begin + i); !std::isfinite(number))
-      return number;
+      return std::isnan(number) ? NAN : number; // the sign of one would be printed
   return 0;
 }
 
@@ -85,7 +85,7 @@ std::optional<double> runtime::nonFiniteOutput(const Executor &executor, std::st
       float value;
       std::memcpy(&value, executor.arena(rank) + output->buffer->offset, sizeof value);
       if (output->name == name && !std::isfinite(value))
-        return value;
+        return std::isnan(value) ? NAN : value; // the sign of one would be printed
     }
   return std::nullopt;
 }

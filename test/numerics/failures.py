@@ -254,10 +254,12 @@ def not_finite_from_the_start(folder):
     path, file = program(folder, "1"), os.path.join(folder, "nan.safetensors")
     tensors = read_safetensors(os.path.join(OWN, "weights.safetensors"))
     name = max(tensors, key=lambda name: tensors[name].size)
-    tensors[name] = np.full_like(tensors[name], np.nan)
-    write_safetensors(file, tensors)
-    done = call([path, "--data", TEXT, "--steps", 2, "--weights", file], check=False)
-    require(done.returncode == 1 and "no step has changed the weights" in done.stderr, done.stderr)
+    for nan in (np.nan, -np.nan):
+        tensors[name] = np.full_like(tensors[name], nan)
+        write_safetensors(file, tensors)
+        done = call([path, "--data", TEXT, "--steps", 2, "--weights", file], check=False)
+        require(done.returncode == 1 and "no step has changed the weights" in done.stderr, done.stderr)
+        require("is nan" in done.stderr and "-nan" not in done.stderr, done.stderr)
 
 
 def no_labels(folder):
