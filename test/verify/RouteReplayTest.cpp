@@ -80,6 +80,24 @@ TEST(RouteReplay, NearTiesAreReplayed) {
   EXPECT_TRUE(replay.result().faults.empty());
 }
 
+// A kernel adds the scores of a group in fp32, where groups may tie that differ in fp64.
+TEST(RouteReplay, GroupsMayTieInTheKernel) {
+  Plan plan;
+  plan.routes->groups = 2;
+  plan.routes->group_terms = 2;
+  plan.routes->kept_groups = 1;
+  std::vector<ChosenRoutes> wanted = {{{"gate", {2, 2, 2, 2}}}};
+  RouteReplay replay(plan.program, wanted, 0.01);
+  replay.beginStep(0);
+  EXPECT_EQ((Choice{{1, 0, 1, 0x1p-25f}, {}}.shown(plan, replay, 0)), 2);
+  EXPECT_TRUE(replay.result().faults.empty());
+  EXPECT_EQ(replay.result().replayed, 1u);
+  // Chooses the lesser group where fp32 tells them apart.
+  EXPECT_EQ((Choice{{1, 0, 1, 0x1p-20f}, {}}.shown(plan, replay, 0)), 0);
+  ASSERT_EQ(replay.result().faults.size(), 1u);
+  EXPECT_NE(replay.result().faults[0].find("the kernel chooses expert 0"), std::string::npos);
+}
+
 TEST(RouteReplay, ABiasCounts) {
   Plan plan;
   std::vector<ChosenRoutes> wanted = {{{"gate", {0, 1, 2, 3}}}};
@@ -99,7 +117,7 @@ TEST(RouteReplay, OthersStayAndAreTold) {
   EXPECT_NEAR(far.result().gap, 1 / 3.0, 1e-6);
   ASSERT_EQ(far.result().faults.size(), 1u);
   EXPECT_EQ(far.result().faults[0],
-            "gate, step 1, row 1, token 0: fp64 chooses expert 2 (score 1), the kernel's scores prefer expert 3 (1.5)");
+            "gate, step 1, row 1, token 0: fp64 chooses expert 2 (score 1), the kernel's scores prefer expert 3 (1.5), by 0.5");
   // Finds a kernel that does not choose by its scores, however near they are.
   for (int64_t expert : {1, 4, -1}) {
     RouteReplay wrong(plan.program, wanted, 0.01);

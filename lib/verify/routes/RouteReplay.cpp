@@ -69,6 +69,13 @@ void RouteReplay::replay(const WrittenRoutes &written) {
   add(seen);
 }
 
+// Returns how far a kernel's choice may be from its scores, as a share of the largest: it compares
+// scores as they are, but groups by sums in fp32, each of whose additions rounds by 2^-24 of a sum of
+// at most as many of the largest; a gap of groups is that of one of the terms (NearTie.h).
+static double roundingOfGroups(const RoutesT &rule) {
+  return rule.groups > 1 ? std::ldexp(double(rule.group_terms), -24) : 0;
+}
+
 void RouteReplay::replayToken(const Token &token, Result &seen) const {
   seen.choices += token.chosen.size();
   if (std::equal(token.chosen.begin(), token.chosen.end(), token.wanted.begin()))
@@ -78,14 +85,15 @@ void RouteReplay::replayToken(const Token &token, Result &seen) const {
   std::vector<int32_t> chosen(token.chosen.begin(), token.chosen.end());
   TieGap own = tieGap(token.scores, chosen, rule), gap = tieGap(token.scores, token.wanted, rule);
   double size = sizeOfScores(token.scores);
-  double share = own.gap > 0 ? INFINITY : gap.gap == 0 ? 0 : gap.gap / size;
+  bool isOwn = own.gap > roundingOfGroups(rule) * size;
+  double share = isOwn ? INFINITY : gap.gap == 0 ? 0 : gap.gap / size;
   seen.gap = std::max(seen.gap, share);
   if (share <= ties_) {
     for (size_t c = 0; c < token.chosen.size(); ++c)
       seen.replayed += token.chosen[c] != token.wanted[c];
     std::copy(token.wanted.begin(), token.wanted.end(), token.chosen.begin());
   } else if (seen.faults.size() < kMostFaults) {
-    seen.faults.push_back(describe(token, own.gap > 0 ? own : gap, own.gap > 0));
+    seen.faults.push_back(describe(token, isOwn ? own : gap, isOwn));
   }
 }
 
@@ -97,7 +105,7 @@ std::string RouteReplay::describe(const Token &token, const TieGap &gap, bool is
                          ", which it cannot: there is none, twice, or of one group too many");
   return support::text(where, isOwn ? "the kernel" : "fp64", " chooses expert ", gap.wanted, " (score ",
                        token.scores[gap.wanted], "), the kernel's scores prefer expert ", gap.preferred, " (",
-                       token.scores[gap.preferred], ")");
+                       token.scores[gap.preferred], "), by ", gap.gap);
 }
 
 void RouteReplay::add(const Result &seen) {
