@@ -23,8 +23,9 @@ struct LogicalTensor {
 // Returns whether some stage owns states of `role` for the source.
 bool hasState(const SourceStates &states, size_t source, planfile::StateRole role);
 
-// Returns the states of `role` of a source tensor, which `states` lists for the executor's program, gathered from their first holders, those of
-// 16-bit floats as F32. Fails if they do not cover it exactly once, or differ in type.
+// Returns the states of `role` of a source tensor, which `states` lists for the executor's program,
+// gathered from their first holders, those of 16-bit floats as F32. Fails if they do not cover it
+// exactly once, or differ in type.
 support::Result<LogicalTensor> gather(const Executor &executor, const SourceStates &states,
                                       size_t source, planfile::StateRole role);
 

@@ -10,7 +10,7 @@ using namespace llmc::runtime;
 using planfile::StateRole;
 
 SourceStates::SourceStates(const planfile::ProgramT &program)
-    : program_(program), bySource_(program.sources.size()) {
+    : bySource_(program.sources.size()) {
   for (uint32_t stage = 0; stage < program.stages.size(); ++stage) {
     const auto &states = program.stages[stage]->states;
     // Maps a parameter's name and shape to its view, which its other states share

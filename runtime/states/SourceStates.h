@@ -24,10 +24,8 @@ public:
 
   // Returns the states of a source, in order of stages.
   const std::vector<OwnedState> &of(size_t source) const { return bySource_[source]; }
-  const planfile::ProgramT &program() const { return program_; }
 
 private:
-  const planfile::ProgramT &program_;
   std::vector<std::vector<OwnedState>> bySource_;
 };
 
