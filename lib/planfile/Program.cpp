@@ -288,13 +288,6 @@ const ViewT *planfile::viewOf(const StageT &stage, const StateShardT &state) {
   return nullptr;
 }
 
-const StateShardT *planfile::masterOf(const StageT &stage, const StateShardT &parameter) {
-  for (const auto &other : stage.states)
-    if (other->role == StateRole::Master && other->name == parameter.name)
-      return other.get();
-  return nullptr;
-}
-
 int64_t planfile::evaluate(const CoordExprT &expr, const std::vector<uint32_t> &coordinate) {
   // Computes in unsigned arithmetic: a malformed plan may wrap, which must not be undefined.
   uint64_t value = static_cast<uint64_t>(expr.base);

@@ -80,10 +80,6 @@ std::vector<uint32_t> slotNumbers(const StageT &stage);
 // stage's parameter of the same name and shape. Returns null if there is none.
 const ViewT *viewOf(const StageT &stage, const StateShardT &state);
 
-// Returns the master of a parameter, which has its name and is held by the same stage; null if it
-// has none.
-const StateShardT *masterOf(const StageT &stage, const StateShardT &parameter);
-
 // Evaluates an affine expression at a rank's coordinate; overflow wraps.
 int64_t evaluate(const CoordExprT &expr, const std::vector<uint32_t> &coordinate);
 
