@@ -28,7 +28,8 @@ void AxisPropagation::tie(Value a, Value b, int64_t shift) {
 }
 
 // Ties values that have one sharding: operands and results of a repeat to the values in its body,
-// all uses of a state by name, and the accumulator and moments of a parameter to the parameter.
+// all uses of a state by name, and the accumulator and moments of a parameter to the parameter. A constant at which
+// several sums of layers begin ties none of them to another: each takes its part.
 void AxisPropagation::buildTies() {
   module.walk([&](graph::RepeatOp op) {
     Block &body = op.getBlock();
@@ -36,6 +37,8 @@ void AxisPropagation::buildTies() {
     int64_t carried = op.getCarried().size(), stacked = op.getStacked().size();
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
       bool isStacked = int64_t(i) >= carried && int64_t(i) < carried + stacked;
+      if (operand.getDefiningOp<graph::ConstantOp>() && !operand.hasOneUse())
+        continue;
       tie(operand, body.getArgument(i), isStacked ? 1 : 0);
     }
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
@@ -131,7 +134,7 @@ int64_t AxisPropagation::factorFor(Operation *op, const graph::TensorFactors &te
 }
 
 void AxisPropagation::assign(Value value, int64_t dim) {
-  if (dims.count(value) || !canCut(value, dim) || inputs.contains(value) || isPinned(value, dim) ||
+  if (dims.count(value) || !canCut(value, dim) || inputs.contains(value) || isKept(value, dim) ||
       (!options.mayCutStates && states.contains(value)))
     return;
   dims[value] = dim;
@@ -185,12 +188,29 @@ bool AxisPropagation::usesAxis(Operation *op, StringAttr which) const {
 }
 
 // Returns whether the factor is in a dimension of a result that must stay whole.
-bool AxisPropagation::cutsPinned(Operation *op, unsigned factor) const {
+bool AxisPropagation::cutsKept(Operation *op, unsigned factor) const {
   for (auto [result, tensor] : llvm::zip(op->getResults(), ruleOf(op).results))
     for (int64_t d = 0; d < int64_t(tensor.size()); ++d)
-      if (llvm::is_contained(tensor[d], factor) && isPinned(result, d))
+      if (llvm::is_contained(tensor[d], factor) && isKept(result, d))
         return true;
   return false;
+}
+
+// Returns whether the axis would cut two dimensions of a tensor of the op: an owned factor shares its axes with
+// other factors, but no tensor can have both (weights of experts, whose features a shared bias has cut).
+bool AxisPropagation::cutsTwice(Operation *op, unsigned factor) const {
+  const graph::ShardingRule &rule = ruleOf(op);
+  const FactorAxes &before = earlier.find(op)->second;
+  auto meets = [&](const graph::TensorFactors &tensor) {
+    bool carries = false, isCut = false;
+    for (const graph::DimFactors &dims : tensor)
+      for (unsigned other : dims) {
+        carries |= other == factor;
+        isCut |= llvm::is_contained(before[other], axis);
+      }
+    return carries && isCut;
+  };
+  return llvm::any_of(rule.operands, meets) || llvm::any_of(rule.results, meets);
 }
 
 // Gives the axis to one factor of the op if one of its operands or results is cut.
@@ -205,7 +225,7 @@ void AxisPropagation::visit(Operation *op) {
     if (dim < 0 || factors.count(op))
       return;
     int64_t factor = factorFor(op, tensor, dim, value);
-    if (factor < 0 || !isExpressible(op, factor) || cutsPinned(op, factor))
+    if (factor < 0 || !isExpressible(op, factor) || cutsKept(op, factor) || cutsTwice(op, factor))
       return;
     factors[op] = factor;
     seeds[op] = currentSeed;
@@ -254,7 +274,12 @@ StringRef AxisPropagation::seedOf(Value value) const {
 
 void AxisPropagation::pin(Value value, int64_t dim) {
   requests.push_back({Request::Pin, value, dim, "", ""});
-  pinTied(value, dim);
+  insertTied(pinned, value, dim);
+}
+
+void AxisPropagation::keep(Value value, int64_t dim) {
+  requests.push_back({Request::Keep, value, dim, "", ""});
+  insertTied(kept, value, dim);
 }
 
 void AxisPropagation::exclude(Operation *op) {
@@ -275,14 +300,15 @@ void AxisPropagation::take(Operation *op, unsigned factor, StringRef seed) {
     visit(worklist.pop_back_val());
 }
 
-void AxisPropagation::pinTied(Value value, int64_t dim) {
-  if (!pinned.insert({value, dim}).second)
+// Adds a dimension of a value, and of all values that are tied to it.
+void AxisPropagation::insertTied(Dims &dims, Value value, int64_t dim) {
+  if (!dims.insert({value, dim}).second)
     return;
   auto it = ties.find(value);
   if (it == ties.end())
     return;
   for (auto [other, shift] : it->second)
-    pinTied(other, dim - shift);
+    insertTied(dims, other, dim - shift);
 }
 
 void AxisPropagation::cut(Value value, int64_t dim, StringRef seed, StringRef tactic) {
@@ -409,6 +435,8 @@ void AxisPropagation::repeatOn(AxisPropagation &other, const Request &request) c
     return other.exclude(request.op);
   case Request::Pin:
     return other.pin(request.value, request.dim);
+  case Request::Keep:
+    return other.keep(request.value, request.dim);
   case Request::Pad:
     return other.allowPadding(request.value, request.dim);
   }

@@ -48,6 +48,8 @@ public:
   // Forbids every later cut of `dim` of `value`, and of the values that are tied to it: an op that
   // makes one of them is not cut along it.
   void pin(mlir::Value value, int64_t dim);
+  // Forbids the same, but not a cut of an op that uses one of them: it takes a part of what is whole.
+  void keep(mlir::Value value, int64_t dim);
   // Cuts `factor` of `op`, and those of its results that nothing has cut, whatever its neighbours have:
   // its operands are resharded, and so are results that have other cuts where they are used. `op` is
   // one that was excluded before.
@@ -66,10 +68,10 @@ public:
   unsigned reportConflicts();
 
 private:
-  // Records one call of cut(), take(), pin(), exclude() or allowPadding(), which the next axis of the
-  // product repeats.
+  // Records one call of cut(), take(), pin(), keep(), exclude() or allowPadding(), which the next axis of
+  // the product repeats.
   struct Request {
-    enum Kind { Cut, Pin, Pad, Exclude, Take } kind;
+    enum Kind { Cut, Pin, Keep, Pad, Exclude, Take } kind;
     mlir::Value value;
     int64_t dim;
     std::string seed, tactic;
@@ -80,12 +82,15 @@ private:
   bool reaches(mlir::Operation *op, mlir::Value operand) const;
   parallel::Axes withProduct(parallel::Axes axes, mlir::Operation *op) const;
   void repeatOn(AxisPropagation &other, const Request &request) const;
-  void pinTied(mlir::Value value, int64_t dim);
+  using Dims = llvm::DenseSet<std::pair<mlir::Value, int64_t>>;
+  void insertTied(Dims &dims, mlir::Value value, int64_t dim);
+  bool isKept(mlir::Value value, int64_t dim) const { return isPinned(value, dim) || kept.contains({value, dim}); }
   void tie(mlir::Value a, mlir::Value b, int64_t shift);
   void buildTies();
   void assign(mlir::Value value, int64_t dim);
   bool isExpressible(mlir::Operation *op, unsigned factor) const;
-  bool cutsPinned(mlir::Operation *op, unsigned factor) const;
+  bool cutsKept(mlir::Operation *op, unsigned factor) const;
+  bool cutsTwice(mlir::Operation *op, unsigned factor) const;
   void visit(mlir::Operation *op);
   void spread(mlir::Operation *op, unsigned factor);
   parallel::ShardingAttr shardingOf(mlir::Value value) const;
@@ -114,7 +119,7 @@ private:
   llvm::DenseMap<mlir::Value, std::string> valueSeeds;
   // Maps a value to its tied values: dim d of a tied value is dim d + shift of the key.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<mlir::Value, int64_t>>> ties;
-  llvm::DenseSet<std::pair<mlir::Value, int64_t>> padded, pinned;
+  Dims padded, pinned, kept;
   llvm::DenseSet<mlir::Value> states, inputs;
   llvm::SmallVector<mlir::Operation *> worklist;
 };

@@ -42,6 +42,11 @@ public:
     return follow(value, dim) == Verdict::Whole || (contracts && hasStatisticBack());
   }
 
+  // Returns the same for one use of the dimension.
+  bool needsWhole(OpOperand &use, int64_t dim) {
+    return followUse(use, dim) == Verdict::Whole || (contracts && hasStatisticBack());
+  }
+
   // Records that the path selects by index along the dimension (a vocabulary), or ends in an
   // output: padding then changes no result.
   bool mayPad = false;
@@ -210,6 +215,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     if (parts == 1)
       return;
     AxisPropagation axis(module, mesh.getAxes(planfile::AxisRole::Tensor), {"tensor"});
+    keepShared(func, axis, parts);
     bool ok = succeeded(seedWanted(func, axis, parts));
     func.walk<WalkOrder::PreOrder>([&](graph::MatmulOp op) {
       if (!op->hasAttr(kBackward) && axis.factorOf(op) < 0)
@@ -224,6 +230,78 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     axis.write();
     getOperation().walk([](Operation *op) { op->removeAttr(kKeepIndexedDim); });
     numConflicts += axis.reportConflicts();
+  }
+
+  // Holds one use of a state, and by how much a dimension of the state is further right than its own.
+  struct SharedUse {
+    OpOperand *use;
+    int64_t shift;
+  };
+  // Lists the uses of a value in the forward pass, also those in layers.
+  static void listUses(Value value, int64_t shift, SmallVector<SharedUse> &uses) {
+    for (OpOperand &use : value.getUses()) {
+      auto repeat = dyn_cast<graph::RepeatOp>(use.getOwner());
+      unsigned i = use.getOperandNumber();
+      if (repeat && !repeat->hasAttr(kBackward)) {
+        int64_t begin = repeat.getCarried().size(), end = begin + repeat.getStacked().size();
+        listUses(repeat.getBlock().getArgument(i), shift + (int64_t(i) >= begin && int64_t(i) < end), uses);
+      } else if (isa<graph::GraphOpInterface>(use.getOwner()) && !use.getOwner()->hasAttr(kBackward)) {
+        uses.push_back({&use, shift});
+      }
+    }
+  }
+
+  // Keeps those dimensions of a state whole that one of its uses needs whole and another does not (one stored tensor
+  // that is the bias of queries and of what attention gives): a cut would go on from one use to the other, where no
+  // column is cut. A weight of products is what the tactic itself decides on.
+  void keepShared(func::FuncOp func, AxisPropagation &axis, int64_t parts) {
+    for (BlockArgument arg : func.getArguments()) {
+      SmallVector<SharedUse> uses;
+      if (isParameter(arg, getOperation()))
+        listUses(arg, 0, uses);
+      if (uses.size() < 2 || llvm::any_of(uses, [](const SharedUse &one) {
+            return isa<graph::MatmulOp, graph::GroupedMatmulOp>(one.use->getOwner());
+          }))
+        continue;
+      for (int64_t d = 0; d < int64_t(shapeOf(arg).size()); ++d) {
+        size_t whole = llvm::count_if(uses, [&](const SharedUse &one) {
+          return one.shift > d || Follower(axis, parts).needsWhole(*one.use, d - one.shift);
+        });
+        if (whole == 0 || whole == uses.size())
+          continue;
+        axis.keep(arg, d);
+        keepSums(func, arg, d, axis);
+      }
+    }
+  }
+
+  // Keeps the sums whole by which the gradients of all uses of a state become one: each use gives its part as it
+  // is cut, and a cut of one does not go on to another.
+  void keepSums(func::FuncOp func, BlockArgument state, int64_t dim, AxisPropagation &axis) {
+    auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(state.getArgNumber(), kState);
+    for (OpOperand &use : func.getBody().front().getTerminator()->getOpOperands()) {
+      auto other = func.getResultAttrOfType<FlatSymbolRefAttr>(use.getOperandNumber(), kState);
+      auto sum = other ? getOperation().lookupSymbol<graph::StateOp>(other.getAttr()) : graph::StateOp();
+      if (sum && sum.getOfAttr() == name)
+        keepSum(use.get(), dim, axis);
+    }
+  }
+
+  static void keepSum(Value value, int64_t dim, AxisPropagation &axis) {
+    Operation *op = value.getDefiningOp();
+    if (auto repeat = dyn_cast_or_null<graph::RepeatOp>(op)) {
+      unsigned i = cast<OpResult>(value).getResultNumber();
+      bool isCarried = i < repeat.getCarried().size();
+      if (isCarried || dim > 0) // layers are cut by stages alone
+        keepSum(repeat.getBlock().getTerminator()->getOperand(i), isCarried ? dim : dim - 1, axis);
+      if (isCarried)
+        keepSum(repeat->getOperand(i), dim, axis);
+    } else if (isa_and_nonnull<graph::AddOp, graph::CastOp>(op)) {
+      if (isa<graph::AddOp>(op))
+        axis.keep(value, dim);
+      for (Value operand : op->getOperands())
+        keepSum(operand, dim, axis);
+    }
   }
 
   // Seeds the cuts that the model's file asks for, before any that the use of weights suggests.
