@@ -237,10 +237,8 @@ void RepeatGradient::finish(OpBuilder &builder) {
   backward.getBody().takeBody(region);
 
   auto give = [&](Value operand, Value cotangent) {
-    if (!outer.active.contains(operand))
-      return;
-    Value &sum = outer.cotangents[operand];
-    sum = addCotangents(builder, sum, cotangent);
+    if (outer.active.contains(operand))
+      addTo(builder, operand, cotangent, outer);
   };
   for (auto [value, result] : llvm::zip(carried, backward.getCarriedResults()))
     give(forward->getOperand(value.of.getArgNumber()), result);

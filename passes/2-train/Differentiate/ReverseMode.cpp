@@ -76,6 +76,20 @@ static void recordPair(OpResult result, Value cotangent) {
   owner->setAttr(graph::kCotangentOf, DenseI64ArrayAttr::get(owner->getContext(), pairs));
 }
 
+void train::addTo(OpBuilder &builder, Value value, Value cotangent, BlockGradients &gradients, ArrayRef<Value> others) {
+  Value &sum = gradients.cotangents[value];
+  auto bits = [](Value v) { return elementOf(v).getIntOrFloatBitWidth(); };
+  if (sum && gradients.accumulators.contains(value) && bits(sum) != bits(cotangent)) {
+    ValueSet pinned(others.begin(), others.end());
+    for (auto [other, known] : gradients.cotangents)
+      if (other != value && known)
+        pinned.insert(known);
+    Value &narrow = bits(sum) < bits(cotangent) ? sum : cotangent;
+    narrow = inElement(builder, narrow, elementOf(&narrow == &sum ? cotangent : sum), pinned);
+  }
+  sum = addCotangents(builder, sum, cotangent);
+}
+
 // Returns the cotangents of the block's arguments other than `argument`, which the caller reads.
 static ValueSet cotangentsBut(Value argument, const BlockGradients &gradients) {
   ValueSet others;
@@ -142,11 +156,14 @@ LogicalResult ReverseMode::differentiateOp(OpBuilder &builder, Operation *op,
     return failure();
   }
   assert(operandCotangents.size() == op->getNumOperands() && "one cotangent per operand");
-  for (auto [operand, cotangent] : llvm::zip(op->getOperands(), operandCotangents))
-    if (cotangent && isActive(operand)) {
-      Value &sum = gradients.cotangents[operand];
-      sum = addCotangents(builder, sum, cotangent);
-    }
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    Value cotangent = operandCotangents[i];
+    if (!cotangent || !isActive(operand))
+      continue;
+    SmallVector<Value> others(operandCotangents);
+    others.erase(others.begin() + i);
+    addTo(builder, operand, cotangent, gradients, others);
+  }
   return success();
 }
 

@@ -49,6 +49,12 @@ private:
 // sum if both are null.
 mlir::Value addCotangents(mlir::OpBuilder &builder, mlir::Value a, mlir::Value b);
 
+// Adds a cotangent to that of a value. A parameter that layers use has theirs in its accumulator's type: what comes to
+// it is computed in that type too, where nothing else reads it, `others` (cotangents of the same op) among them, so
+// that nothing on the way to the accumulator is rounded to a narrower one.
+void addTo(mlir::OpBuilder &builder, mlir::Value value, mlir::Value cotangent, BlockGradients &gradients,
+           llvm::ArrayRef<mlir::Value> others = {});
+
 // Builds accumulator + cotangent, in the accumulator's element type, to which the ops that make the
 // cotangent are changed where nothing else reads what they make. Types of `pinned` values stay.
 mlir::Value accumulate(mlir::OpBuilder &builder, mlir::Value accumulator, mlir::Value cotangent,

@@ -182,3 +182,28 @@ func.func @micro(%x: tensor<2x3x4xbf16>, %g: tensor<2x3x4xf32>, %p: tensor<6x4xb
   %y = graph.sin %wide : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
   return %y, %g : tensor<2x3x4xf32>, tensor<2x3x4xf32>
 }
+
+
+// -----
+
+// Layers use a parameter in half precision, and so does what is behind them: both add in the accumulator's type,
+// none by way of a rounded gradient.
+
+graph.source @w : tensor<4x4xbf16> {init = #graph.init_kind<zeros>}
+graph.state @p : tensor<4x4xbf16> parameter views [#graph.view<@w, 0, [4, 1]>]
+
+// CHECK-LABEL: func.func @micro(
+func.func @micro(%x: tensor<3x4xbf16>, %g: tensor<3x4xbf16>, %p: tensor<4x4xbf16> {graph.state = @p})
+    -> (tensor<3x4xbf16> {graph.primal = 0}, tensor<3x4xbf16> {graph.cotangent = 0}) {
+  // CHECK: %[[BEHIND:.*]] = graph.matmul {{.*}} {graph.backward} : (tensor<3x4xbf16>, tensor<3x4xbf16>) -> tensor<4x4xf32>
+  // CHECK: %[[LAYERS:.*]]:2 = graph.repeat 2 reverse carried({{.*}} : tensor<3x4xbf16>, tensor<4x4xf32>)
+  // CHECK: graph.matmul {{.*}} {graph.backward} : (tensor<3x4xbf16>, tensor<3x4xbf16>) -> tensor<4x4xf32>
+  // CHECK: graph.add %[[BEHIND]], %[[LAYERS]]#1
+  %h = graph.repeat 2 carried(%x : tensor<3x4xbf16>) stacked() captured(%p : tensor<4x4xbf16>) -> tensor<3x4xbf16> {
+  ^bb0(%c: tensor<3x4xbf16>, %w: tensor<4x4xbf16>):
+    %0 = graph.matmul "sd,de->se" %c, %w : (tensor<3x4xbf16>, tensor<4x4xbf16>) -> tensor<3x4xbf16>
+    graph.yield %0 : tensor<3x4xbf16>
+  }
+  %y = graph.matmul "sd,de->se" %h, %p : (tensor<3x4xbf16>, tensor<4x4xbf16>) -> tensor<3x4xbf16>
+  return %y, %g : tensor<3x4xbf16>, tensor<3x4xbf16>
+}
