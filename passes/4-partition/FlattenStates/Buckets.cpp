@@ -226,7 +226,8 @@ static FailureOr<std::optional<std::string>> classOf(StageFunctions functions,
   out << parameter.getStacked() << graph::elementOf(args[1]) << ' ' << cast<ShapedType>(parameter.getType()).getElementType();
   if (Attribute layers = functions.update.getArgAttr(args[1].getArgNumber(), kLayers))
     out << layers;
-  if (Attribute holders = parameter->getAttr(kStages))
+  auto holders = parameter->getAttrOfType<ArrayAttr>(kStages);
+  if (holders)
     out << holders;
   SmallVector<StringRef> cuts;
   if (auto sharding = parameter->getAttrOfType<ShardingAttr>(kSharding))
@@ -235,7 +236,10 @@ static FailureOr<std::optional<std::string>> classOf(StageFunctions functions,
         cuts.push_back(axis.getValue());
   llvm::sort(cuts);
   out << llvm::interleaved_array(cuts);
-  if (!parameter.getStacked()) {
+  if (!parameter.getStacked() && holders && holders.size() > 1) {
+    // Keeps apart what several stages hold: they add it up together, and places differ between stages.
+    out << ' ' << parameter.getSymName();
+  } else if (!parameter.getStacked()) {
     for (auto [chunk, forward] : llvm::enumerate(functions.forwards))
       if (BlockArgument weight = argumentOf(forward, parameter))
         out << " place " << chunk << ' ' << placeOf(weight);
