@@ -2,5 +2,5 @@
 from suites import run
 
 run(["sequence", "memory", "context", "ring", "long", "masks", "dropout", "covering", "zero", "pipelines",
-     "pipelines_counts", "experts", "routes", "near_ties", "balance",
+     "pipelines_counts", "experts", "routes", "near_ties", "tied", "balance",
      "covering_experts", "large", "shared", "many_ranks"])

@@ -66,6 +66,8 @@ private:
   std::optional<Item> pieceOf(mlir::Value value, int64_t part, graph::RepeatOp user) const;
   int64_t firstLayer(mlir::Operation *repeat, int64_t part) const;
   Item normal(mlir::Value value) const;
+  Item itemOn(int64_t stage, mlir::Value value) const;
+  int64_t partWith(mlir::Value carried, int64_t part) const;
   // Writes the functions of the procedures.
   mlir::RankedTensorType typeOf(Item item) const;
   bool isStacked(Item item) const;
@@ -82,6 +84,7 @@ private:
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t>> stackedBy;    // of split stacked values
   llvm::DenseMap<mlir::Operation *, bool> fedOps;
   StageSums shares;
+  llvm::DenseSet<mlir::Value> apart; // sums of layers that each stage adds by itself
 };
 
 // Returns the part of a split repeat that runs before `part` (-1: the last part of all); -1 if none

@@ -144,6 +144,17 @@ Item MicroSplitter::normal(Value value) const {
   return {value, partBefore(repeat, found->second, -1)};
 }
 
+// Returns the item that a use on a stage refers to: of a sum that each stage adds by itself, its own part.
+Item MicroSplitter::itemOn(int64_t stage, Value value) const {
+  return apart.contains(value) ? Item{value, stage} : normal(value);
+}
+
+// Returns the part of split layers with whose result of a carried value `part` goes on; -1 if it begins with the operand.
+int64_t MicroSplitter::partWith(Value carried, int64_t part) const {
+  auto repeat = carried.getDefiningOp<RepeatOp>();
+  return apart.contains(carried) ? -1 : partBefore(repeat, layers.find(repeat.getOperation())->second, part);
+}
+
 int64_t MicroSplitter::firstLayer(Operation *repeat, int64_t part) const {
   ArrayRef<int64_t> counts = layers.find(repeat)->second;
   return std::accumulate(counts.begin(), counts.begin() + part, int64_t(0));
@@ -213,11 +224,11 @@ LogicalResult MicroSplitter::needAll(const Unit &unit) {
   unsigned stacked = repeat ? repeat.getStacked().size() : 0;
   for (OpOperand &use : copy.op->getOpOperands()) {
     unsigned i = use.getOperandNumber();
-    Item item = normal(use.get());
+    Item item = itemOn(copy.stage, use.get());
     if (std::optional<Item> sliced = slicedItem(copy.op))
       item = *sliced;
     if (copy.part >= 0 && i < carried) {
-      int64_t before = partBefore(repeat, layers.find(copy.op)->second, copy.part);
+      int64_t before = partWith(copy.op->getResult(i), copy.part);
       if (before >= 0)
         item = {copy.op->getResult(i), before};
     } else if (repeat && i >= carried && i < carried + stacked) {
@@ -366,7 +377,7 @@ LogicalResult MicroSplitter::addResults() {
 }
 
 LogicalResult MicroSplitter::run() {
-  shares = splitAccumulators(micro, split.stages);
+  shares = splitAccumulators(micro, split.stages, apart);
   if (failed(collectUnits()) || failed(addResults()))
     return failure();
   // A state that no op of @micro uses still gets a holder; all stages hold the step's own sums.

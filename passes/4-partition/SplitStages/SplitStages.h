@@ -59,8 +59,9 @@ struct StageSplit {
 // pairs of a stage and its share: acc + the sum of that stage's terms.
 using StageSums = std::map<unsigned, llvm::SmallVector<std::pair<int64_t, mlir::Value>>>;
 // Rewrites the sums into accumulators as one sum per stage, with its stage and direction, and
-// returns them; the return keeps the first. Leaves a result alone that is no acc + terms.
-StageSums splitAccumulators(mlir::func::FuncOp micro, int64_t stages);
+// returns them; the return keeps the first. Leaves a result alone that is no acc + terms. Adds to `apart` the results
+// of layers of which a stage adds what its own layers give: none of them goes on from one stage to the next.
+StageSums splitAccumulators(mlir::func::FuncOp micro, int64_t stages, llvm::DenseSet<mlir::Value> &apart);
 
 // Writes forward_K and backward_K for @micro, or forward_K for @forward; fills in
 // split.stateGroups. Emits an error and fails on S1, S2 or S3.

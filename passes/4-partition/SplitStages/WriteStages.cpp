@@ -44,11 +44,11 @@ Value MicroSplitter::lookup(StageFunction &procedure, Item item, OpBuilder &buil
 void MicroSplitter::writeRepeat(StageFunction &procedure, const Unit &unit, OpBuilder &builder) {
   auto op = cast<RepeatOp>(unit.op);
   ArrayRef<int64_t> counts = layers.find(unit.op)->second;
-  int64_t before = partBefore(op, counts, unit.part);
   SmallVector<Value> carried, stacked, captured;
-  for (auto [i, value] : llvm::enumerate(op.getCarried()))
-    carried.push_back(lookup(procedure, before >= 0 ? Item{op->getResult(i), before} : normal(value),
-                             builder));
+  for (auto [i, value] : llvm::enumerate(op.getCarried())) {
+    int64_t before = partWith(op->getResult(i), unit.part);
+    carried.push_back(lookup(procedure, before >= 0 ? Item{op->getResult(i), before} : normal(value), builder));
+  }
   for (Value value : op.getStacked())
     stacked.push_back(lookup(procedure,
                              pieceOf(value, unit.part, op).value_or(Item{value, unit.part}), builder));
@@ -82,7 +82,7 @@ void MicroSplitter::writeUnit(StageFunction &procedure, const Unit &unit, OpBuil
   IRMapping map;
   std::optional<Item> sliced = slicedItem(unit.op);
   for (Value operand : unit.op->getOperands())
-    map.map(operand, lookup(procedure, sliced.value_or(normal(operand)), builder));
+    map.map(operand, lookup(procedure, sliced.value_or(itemOn(unit.stage, operand)), builder));
   Operation *clone = builder.clone(*unit.op, map);
   if (sliced) // layers are counted from the stage's first one
     shiftSlice(cast<graph::SliceOp>(clone),
