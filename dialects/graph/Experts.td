@@ -18,10 +18,12 @@ def Graph_RouteOp : Graph_ExpertsOp<"route", ["getPrecisionRule"]> {
     comes last. With `groups` above 1 the experts lie in so many equal groups, of which a row may choose
     from the best `kept_groups` alone: those with the largest sum of their `group_terms` largest
     scores (DeepSeek-AI, 2024, "DeepSeek-V2", section 2.1.2: 1 term, "DeepSeek-V3": 2), of equal ones the
-    lower group. Has no gradient: weights come from the scores by take_along.
+    lower group. Has no gradient: weights come from the scores by take_along. A `mixture` is the router of
+    one, whose experts ranks may share out; other choices of the largest (groups of experts, a sort) are
+    none, nor is a mixture whose products were not recognised.
     Example:
     ```mlir
-    %r = graph.route %x {kept_groups = 2, groups = 4, group_terms = 1}
+    %r = graph.route %x {kept_groups = 2, groups = 4, group_terms = 1, mixture}
         : (tensor<2x3x8xf32>) -> tensor<2x3x2xi64>
     ```
     Rules: C1 scores have a last dim, which `groups` divides; C2 the result has its other dims, then 1 to
@@ -32,7 +34,8 @@ def Graph_RouteOp : Graph_ExpertsOp<"route", ["getPrecisionRule"]> {
   let arguments = (ins Graph_Float:$scores, Optional<Graph_Float>:$bias,
                        DefaultValuedAttr<I64Attr, "1">:$groups,
                        DefaultValuedAttr<I64Attr, "1">:$kept_groups,
-                       DefaultValuedAttr<I64Attr, "1">:$group_terms);
+                       DefaultValuedAttr<I64Attr, "1">:$group_terms,
+                       UnitAttr:$mixture);
   let results = (outs Graph_Index:$routes);
 }
 def Graph_LimitRoutesOp : Graph_ExpertsOp<"limit_routes"> {

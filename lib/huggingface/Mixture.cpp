@@ -91,7 +91,7 @@ private:
     graph::Build at = b_.at(name);
     auto type = RankedTensorType::get(shape(m_.choices), at.builder.getI64Type());
     routes_ = graph::RouteOp::create(at.builder, at.loc, type, scores, correction, m_.groups, m_.keptGroups,
-                                     m_.groupTerms);
+                                     m_.groupTerms, /*mixture=*/true);
     return weightsOf(name, scores);
   }
 

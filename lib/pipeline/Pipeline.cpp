@@ -190,8 +190,18 @@ static void checkChoices(const CompileOptions &options, int64_t tokens, std::vec
                      "arena of a rank may take, or choose none, selective or full");
 }
 
-// Returns whether the model has mixtures of experts.
-static bool hasExperts(ModuleOp module) {
+// Returns the routers of mixtures of experts.
+static llvm::SmallVector<graph::RouteOp> routersOf(ModuleOp module) {
+  llvm::SmallVector<graph::RouteOp> routers;
+  module.walk([&](graph::RouteOp op) {
+    if (op.getMixture())
+      routers.push_back(op);
+  });
+  return routers;
+}
+
+// Returns whether the model chooses by scores: what follows may be a mixture of experts that was not recognised.
+static bool hasChoices(ModuleOp module) {
   return module.walk([](graph::RouteOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
@@ -203,10 +213,10 @@ static train::ExpertRoom roomOf(graph::RouteOp op, int64_t ranks, double budget)
 // Returns the budget with which a rank has room for all rows that its experts could get.
 static double mostBudget(ModuleOp module, int64_t ranks) {
   double most = 1;
-  module.walk([&](graph::RouteOp op) {
+  for (graph::RouteOp op : routersOf(module)) {
     double choices = double(op.getRoutes().getType().getShape().back());
     most = std::max(most, double(roomOf(op, ranks, 1).most) / choices);
-  });
+  }
   return most;
 }
 
@@ -222,11 +232,8 @@ bool mayLackRoom(ModuleOp module, const CompileOptions &options) {
   if (options.ep <= 1)
     return false;
   double budget = moeBudget(module, options);
-  return module
-      .walk([&](graph::RouteOp op) {
-        return roomOf(op, options.ep, budget).mayLack() ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
+  return llvm::any_of(routersOf(module),
+                      [&](graph::RouteOp op) { return roomOf(op, options.ep, budget).mayLack(); });
 }
 
 CompileOptions optionsForRetry(const CompileOptions &options) {
@@ -243,7 +250,8 @@ CompileOptions optionsForRetry(const CompileOptions &options) {
 // Adds an error if ranks cannot have as many experts each.
 static void checkSharesOfExperts(ModuleOp module, int64_t ranks, std::vector<std::string> &errors) {
   std::set<int64_t> counts;
-  module.walk([&](graph::RouteOp op) { counts.insert(op.getScores().getType().getShape().back()); });
+  for (graph::RouteOp op : routersOf(module))
+    counts.insert(op.getScores().getType().getShape().back());
   for (int64_t experts : counts) {
     if (experts % ranks == 0)
       continue;
@@ -263,12 +271,13 @@ static void checkExperts(ModuleOp module, const CompileOptions &options, const p
                         : options.moeBudget > 0   ? "--moe-budget"
                         : options.moeCapacity > 0 ? "--moe-capacity"
                                                   : "";
-  if (!hasExperts && sizes.ep > 1)
+  // One that was not recognised has been remarked on: its experts run on every rank.
+  if (!hasExperts && !hasChoices(module) && sizes.ep > 1)
     errors.push_back(support::text("--ep ", sizes.ep, " shares out experts, and no mixture of experts is found in the "
                                    "model; leave it out"));
   checkSharesOfExperts(module, sizes.ep, errors);
   if (!hasExperts && !useless.empty())
-    errors.push_back(useless + " is for mixtures of experts, and the model has none; leave it out");
+    errors.push_back(useless + " is for mixtures of experts, and none is found in the model; leave it out");
   if (hasExperts && options.moeBudget > 0 && sizes.ep == 1)
     errors.push_back("--moe-budget is for experts on other ranks, and ep is 1: no row is sent; leave it out");
   if (sizes.etp > options.tp)
@@ -310,8 +319,7 @@ static BalanceChoice balanceOf(ModuleOp module, const CompileOptions &options) {
 
 // Returns whether every router of the model adds a bias to the scores by which it chooses.
 static bool hasBiases(ModuleOp module) {
-  return !module.walk([](graph::RouteOp op) { return op.getBias() ? WalkResult::advance() : WalkResult::interrupt(); })
-              .wasInterrupted();
+  return llvm::all_of(routersOf(module), [](graph::RouteOp op) { return op.getBias() != Value(); });
 }
 
 // Adds an error for each choice of balance that does not fit another one, or the model.
@@ -320,7 +328,7 @@ static void checkBalance(ModuleOp module, const CompileOptions &options, bool ha
   BalanceChoice choice = balanceOf(module, options);
   if (!hasExperts && choice.kind != Balance::None)
     errors.push_back(std::string("--moe-balance ") + nameOf(choice.kind) +
-                     " is for mixtures of experts, and the model has none; leave it out");
+                     " is for mixtures of experts, and none is found in the model; leave it out");
   for (auto [flag, isGiven, kind] : {std::tuple("--moe-aux-loss", options.moeAuxLoss.has_value(), Balance::Aux),
                                      {"--moe-bias-rate", options.moeBiasRate.has_value(), Balance::Bias}})
     if (isGiven && choice.kind != kind)
@@ -376,12 +384,13 @@ static std::string ratesText(const DropoutRates &rates) {
 
 // Records in attributes what later phases must know and the IR does not hold: mesh and options.
 // Emits errors and fails if the mesh is invalid.
-static LogicalResult setAttributes(ModuleOp module, const CompileOptions &options) {
+static LogicalResult setAttributes(ModuleOp module, const CompileOptions &options, bool isRaised) {
   Builder b(module.getContext());
   auto name = [&](llvm::StringRef text) { return b.getStringAttr(text); };
   int64_t tokens = tokensOf(module);
   std::vector<std::string> errors;
-  bool mixes = hasExperts(module);
+  // Nothing is refused for a mixture that may still be found.
+  bool mixes = !routersOf(module).empty() || (!isRaised && hasChoices(module));
   planfile::MeshSizes sizes = options.meshSizes(mixes);
   std::optional<planfile::AtomicAxes> axes = planfile::deriveAxes(sizes, errors);
   checkExperts(module, options, sizes, tokens, mixes, errors);
@@ -564,12 +573,15 @@ static void moveSourcesToEnd(ModuleOp module) {
 
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase from, Phase to,
                         Phase *failedIn) {
-  if (failed(setAttributes(module, options)))
+  if (failed(setAttributes(module, options, from >= Phase::Raise)))
     return failure();
   if (from == Phase::Import)
     moveSourcesToEnd(module);
   for (int i = static_cast<int>(from) + 1; i <= static_cast<int>(to); ++i) {
     Phase phase = static_cast<Phase>(i);
+    // Sets them anew when the mixtures of the model are found.
+    if (phase == Phase::Train && failed(setAttributes(module, options, /*isRaised=*/true)))
+      return failure();
     if (failedIn)
       *failedIn = phase;
     bool infer = parallel::isInference(module), plans = phase == Phase::Schedule;

@@ -81,14 +81,17 @@ static void checkSizes(const MeshSizes &sizes, std::vector<std::string> &errors)
   std::string stage = text("dp ", sizes.dp, " x cp ", sizes.cp, " x tp ", sizes.tp, " = ",
                            support::counted(sizes.ranksOfStage(), "rank"), " of a stage");
   bool agree = commonSpans(sizes, sizes.ep, sizes.etp).has_value();
+  // States what commonSpans() asks for.
+  std::string nests = text(" must divide them, and of it and each of tp = ", sizes.tp, " and tp x cp = ",
+                           sizes.tp * sizes.cp, " one must divide the other");
   if (!agree && !commonSpans(sizes, 1, sizes.etp))
-    errors.push_back(text("etp ", sizes.etp, " does not agree with ", stage,
+    errors.push_back(text("etp ", sizes.etp, " does not agree with ", stage, ": etp", nests,
                           "; valid sizes of etp are",
                           validSizes(sizes.ranksOfStage(), [&](int64_t etp) {
                             return commonSpans(sizes, 1, etp).has_value();
                           })));
   else if (!agree)
-    errors.push_back(text("ep ", sizes.ep, " x etp ", sizes.etp, " does not agree with ", stage,
+    errors.push_back(text("ep ", sizes.ep, " x etp ", sizes.etp, " does not agree with ", stage, ": ep x etp", nests,
                           "; with this etp valid sizes of ep are",
                           validSizes(sizes.ranksOfStage(), [&](int64_t ep) {
                             return commonSpans(sizes, ep, sizes.etp).has_value();

@@ -361,7 +361,7 @@ def main():
         suite.run(f"a dump after {phase} with aux", resumed, phase, MIXTRAL, *aux)
         suite.run(f"a dump after {phase} with bias", resumed, phase, DEEPSEEK, *bias)
     suite.run("IR written without a balance", contradicted)
-    suite.run("balance without experts", refused, LLAMA, ["--moe-balance aux", "has none"], "2", "--moe-balance", "aux")
+    suite.run("balance without experts", refused, LLAMA, ["--moe-balance aux", "none is found"], "2", "--moe-balance", "aux")
     suite.run("bias without a correction bias", refused, MIXTRAL, ["--moe-balance bias", "e_score_correction_bias", "--moe-balance aux"], "2", *bias)
     suite.run("a factor without aux", refused, MIXTRAL, ["--moe-aux-loss", "--moe-balance aux"], "2", "--moe-aux-loss", 0.1)
     suite.run("a factor with bias", refused, DEEPSEEK, ["--moe-aux-loss", "--moe-balance aux"], "2", *bias, "--moe-aux-loss", 0.1)

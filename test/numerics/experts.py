@@ -323,7 +323,7 @@ def main():
     suite.run("ep of a model without experts", refused, {"model_type": "llama", "vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}, ["no mixture of experts"], "dp=2", "--ep", 2)
     suite.run("ep over ranks with the same tokens", refused, MIXTRAL, ["--sequence-parallel on"], "tp=2", "--ep", 2, "--sequence-parallel", "off")
     suite.run("a budget without other ranks", refused, MIXTRAL, ["--moe-budget", "ep is 1"], "dp=2", "--moe-budget", 2)
-    suite.run("a capacity without experts", refused, {"model_type": "llama", "vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}, ["--moe-capacity", "has none"], "dp=2", "--moe-capacity", 1)
+    suite.run("a capacity without experts", refused, {"model_type": "llama", "vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}, ["--moe-capacity", "none is found"], "dp=2", "--moe-capacity", 1)
     for content, steps, mesh, *flags in [
             (MIXTRAL, 3, "dp=4,ep=4"), (MIXTRAL, 2, "2x2x2", "--ep", 4, "--zero", 3), (MIXTRAL, 2, "dp=2,cp=2,tp=2,ep=8", "--recompute", "full"),
             (MIXTRAL, 2, "2x2x1", "--ep", 2, "--virtual-stages", 2), (DEEPSEEK, 3, "4x1x1", "--ep", 4, "--precision", "bf16", "--zero", 1)]:

@@ -25,9 +25,10 @@ PLAIN = {"relu": lambda x: np.maximum(x, 0), "silu": lambda x: x * sigmoid(x), "
 
 
 class Mixture:
-    """A table, a router and one MoE: `flat` gives it tokens [rows, width], else [batch, sequence, width]."""
+    """A table, a router and one MoE: `flat` gives it tokens [rows, width], else [batch, sequence, width]. By the
+    largest of `others` scores all is multiplied: a choice that routes to no expert."""
 
-    def __init__(self, k, activation, flat=False, biases=True, gate=False, **attributes):
+    def __init__(self, k, activation, flat=False, biases=True, gate=False, others=0, **attributes):
         self.k, self.activation, self.flat, self.gate = k, activation, flat, gate
         self.attributes = attributes
         draw = np.random.default_rng(5).normal
@@ -39,6 +40,8 @@ class Mixture:
             self.weights |= {"up_bias": draw(size=(EXPERTS, up)), "down_bias": draw(size=(EXPERTS, WIDTH))}
         if gate:
             self.weights["gate"] = draw(size=(EXPERTS, INNER, WIDTH))
+        if others:
+            self.weights["others"] = draw(size=(WIDTH, others))
         self.weights = {name: value.astype(np.float32) for name, value in self.weights.items()}
 
     def write(self, path):
@@ -53,6 +56,9 @@ class Mixture:
             given.pop()
         y = g.op("MoE", rows if self.flat else embedded, g.op("MatMul", rows, "router"), *given,
                  domain="com.microsoft", k=self.k, activation_type=self.activation, **self.attributes)
+        if "others" in self.weights:
+            largest = g.op("TopK", g.op("MatMul", rows, "others"), g.constant([1], "int64"), axis=-1)
+            y = g.op("Mul", g.op("Reshape", y, g.constant([-1, WIDTH], "int64")), largest)
         g.output(g.op("Reshape", y, g.op("Shape", embedded)), "logits", "batch", "sequence", WIDTH)
         g.write(path)
 
@@ -76,6 +82,8 @@ class Mixture:
             shares = scores[best] / (scores[best].sum() if self.attributes.get("normalize_routing_weights") else 1)
             for e, share in zip(best, shares):
                 y[at] += share * (w["down"][e] @ self.hidden(x[at], e) + (w["down_bias"][e] if "down_bias" in w else 0))
+            if "others" in w:
+                y[at] *= (x[at] @ w["others"]).max()
         return y
 
 
@@ -91,6 +99,13 @@ def equal(folder, mixture, mesh, *flags):
     call([program, "--input", f"ids={folder}/ids.npy", "--output", results])
     got, wanted = np.load(os.path.join(results, "logits.npy")), mixture.expected(ids)
     return below(np.max(np.abs(got - wanted)) / np.max(np.abs(wanted)), 1e-5, "error")
+
+
+def verified(folder, mixture, mesh, *flags):
+    path = os.path.join(folder, "model.onnx")
+    mixture.write(path)
+    done = call([LLMC, "verify", path, "--mesh", mesh, "--dim", f"batch={ROWS},sequence={TOKENS}", *flags], check=False)
+    require(done.returncode == 0, f"exit {done.returncode}: {done.stdout[-2000:]} {done.stderr[-2000:]}")
 
 
 def refused(folder, mixture, *words):
@@ -124,6 +139,8 @@ suite = Suite("mixtures")
 for title, mixture in CASES.items():
     for mesh, flags in (("1", []), ("1x1x2", []), ("2x1x1", ["--ep", "2"]), ("1", ["--raise", "off"])):
         suite.run(" ".join([f"{title} on {mesh}", *flags]), equal, mixture, mesh, *flags)
+suite.run("another choice beside, --ep 2", equal, Mixture(2, "silu", others=3), "2x1x1", "--ep", "2")
+suite.run("another choice beside, all checks", verified, Mixture(2, "silu", flat=True, others=3), "2x1x1", "--ep", "2", "--moe-budget", "1.5")
 suite.run("more experts for a token than there are", refused, Mixture(5, "silu"), "k = 5", "of 4")
 suite.run("no expert for a token", refused, Mixture(0, "silu"), "k = 0")
 suite.run("an unknown activation", refused, Mixture(1, "tanh"), "activation_type 'tanh'", "relu, gelu, silu")

@@ -143,7 +143,8 @@ TEST(MeshAxes, EveryRankAgreesInBothWaysToCount) {
 TEST(MeshAxes, ProductsThatDoNotAgreeAreRefused) {
   EXPECT_TRUE(
       contains(errorsOf({.dp = 2, .tp = 2, .ep = 3}),
-               "ep 3 x etp 1 does not agree with dp 2 x cp 1 x tp 2 = 4 ranks of a stage; with "
+               "ep 3 x etp 1 does not agree with dp 2 x cp 1 x tp 2 = 4 ranks of a stage: ep x etp "
+               "must divide them, and of it and each of tp = 2 and tp x cp = 2 one must divide the other; with "
                "this etp valid sizes of ep are 1 2 4"));
   EXPECT_TRUE(contains(errorsOf({.dp = 2, .tp = 2, .etp = 8}), "valid sizes of etp are 1 2 4"));
   EXPECT_TRUE(contains(errorsOf({.dp = 4, .ep = 2, .edp = 3}), "edp is 2 there"));

@@ -107,7 +107,8 @@ private:
   void choose() {
     Value scores = softmaxOf(call_, b_.reshape(call_.value(Router), tokens({experts_})));
     auto routes = RankedTensorType::get(tokens({choices_}), b_.builder.getI64Type());
-    routes_ = graph::RouteOp::create(b_.builder, b_.loc, routes, scores, Value(), 1, 1, 1);
+    routes_ = graph::RouteOp::create(b_.builder, b_.loc, routes, scores, Value(), 1, 1, 1,
+                                     /*mixture=*/true);
     Value wide = b_.broadcast(b_.reshape(scores, tokens({1, experts_})), tokens({choices_, experts_}));
     auto type = RankedTensorType::get(tokens({choices_}), b_.builder.getF32Type());
     weights_ = graph::TakeAlongOp::create(b_.builder, b_.loc, type, wide, routes_, Value());

@@ -48,7 +48,7 @@ Mixture::Mixture(RouteOp route) : route_(route) {
   OpBuilder builder(route);
   auto type = RankedTensorType::get(shape({choices_}), builder.getI64Type());
   routes_ = RouteOp::create(builder, route.getLoc(), type, scores, route.getBias(), route.getGroups(),
-                            route.getKeptGroups(), route.getGroupTerms());
+                            route.getKeptGroups(), route.getGroupTerms(), /*mixture=*/true);
   Meaning own = made(Meaning::OfExpert, routes_);
   for (int64_t i = 0; i < experts_; ++i)
     own.table.push_back(i);

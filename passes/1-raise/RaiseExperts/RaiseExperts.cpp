@@ -17,20 +17,12 @@ namespace llmc {
 namespace {
 
 struct RaiseExperts : llmc::impl::RaiseExpertsBase<RaiseExperts> {
-  // Returns whether products of routed rows follow already, as an importer writes them that knows mixtures.
-  static bool isRaised(RouteOp route) {
-    return llvm::any_of(route.getRoutes().getUsers(), [&](Operation *user) {
-      auto product = dyn_cast<GroupedMatmulOp>(user);
-      return product && product.getRoutes() == route.getRoutes();
-    });
-  }
-
   void runOnOperation() override {
     SmallVector<RouteOp> routes;
     bool unrolled = false; // said of one layer
     getOperation().walk([&](RouteOp op) { routes.push_back(op); });
     for (RouteOp route : routes) {
-      if (isRaised(route))
+      if (route.getMixture()) // as an importer writes it that knows mixtures
         continue;
       Mixture mixture(route);
       mixture.follow();

@@ -234,8 +234,7 @@ bool isOtherChoice(RouteOp op) {
   Value scores = op.getScores();
   while (isa_and_nonnull<ReshapeOp, NegOp, CastOp>(scores.getDefiningOp()))
     scores = scores.getDefiningOp()->getOperand(0);
-  return !scores.getDefiningOp<RouteOp>() &&
-         llvm::none_of(op.getRoutes().getUsers(), [](Operation *user) { return isa<GroupedMatmulOp>(user); });
+  return !op.getMixture() && !scores.getDefiningOp<RouteOp>();
 }
 
 void remarkOn(func::FuncOp func) {

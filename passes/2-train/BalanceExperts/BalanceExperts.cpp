@@ -60,7 +60,10 @@ struct BalanceExperts : impl::BalanceExpertsBase<BalanceExperts> {
       return signalPassFailure();
     }
     SmallVector<RouteOp> routers;
-    forward.walk([&](RouteOp op) { routers.push_back(op); });
+    forward.walk([&](RouteOp op) {
+      if (op.getMixture())
+        routers.push_back(op);
+    });
     bool ok = true;
     for (RouteOp op : routers) {
       ok &= auxLoss <= 0 || succeeded(checkRows(op));

@@ -23,7 +23,7 @@ struct LimitRoutes : impl::LimitRoutesBase<LimitRoutes> {
     SmallVector<Value> dropped;
     int64_t choices = 0;
     getOperation().walk([&](RouteOp op) {
-      if (shapeOf(op.getRoutes()).size() < 2)
+      if (!op.getMixture() || shapeOf(op.getRoutes()).size() < 2)
         return;
       LimitRoutesOp limit = limited(op);
       ++numRoutes;

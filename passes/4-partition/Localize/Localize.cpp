@@ -17,17 +17,6 @@ using namespace mlir;
 using namespace llmc;
 using namespace llmc::parallel;
 
-// Returns whether products of experts follow routes, through what limits or moves them: a model may look for the
-// largest numbers for another end, such as to sort.
-static bool areOfExperts(Value routes) {
-  return llvm::any_of(routes.getUsers(), [](Operation *user) {
-    if (isa<graph::GroupedMatmulOp, graph::GroupedOuterOp, graph::ExchangeRoutesOp, graph::DispatchOp>(user))
-      return true;
-    bool passesOn = isa<graph::LimitRoutesOp, graph::ReshapeOp, ReshardOp>(user);
-    return passesOn && areOfExperts(user->getResult(0));
-  });
-}
-
 namespace {
 // Writes the local version of a function, block by block.
 class Localizer {
@@ -193,7 +182,8 @@ LogicalResult Localizer::writeOp(Operation &op, OpBuilder &builder) {
   if (Value offset = offsetFor(&op, builder))
     local->insertOperands(local->getNumOperands(), offset);
   dropMarks(local);
-  if (isa<graph::RouteOp, graph::LimitRoutesOp>(op) && areOfExperts(op.getResult(0)))
+  auto route = dyn_cast<graph::RouteOp>(op);
+  if (isa<graph::LimitRoutesOp>(op) || (route && route.getMixture()))
     local->setAttr(kSharding, getSharding(op.getResult(0)));
   map.map(op.getResults(), local->getResults());
   return success();

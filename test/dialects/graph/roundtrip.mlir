@@ -226,8 +226,8 @@ func.func @decoder(%x: tensor<1x3x4x2xf32>, %w: tensor<2xf32>, %c: tensor<1x3x1x
 
 // CHECK-LABEL: func.func @routed
 func.func @routed(%s: tensor<2x3x8xf32>, %b: tensor<8xf32>, %x: tensor<2x4xf32>, %w: tensor<5x4x3xf32>, %t: tensor<5x3x4xf32>, %r: tensor<2x2xi64>, %ids: tensor<2x3x2xi64>, %o: tensor<i64>) {
-  // CHECK: graph.route %{{.*}} {groups = 4 : i64, kept_groups = 2 : i64} : (tensor<2x3x8xf32>) -> tensor<2x3x2xi64>
-  %0 = graph.route %s {kept_groups = 2, groups = 4, group_terms = 1} : (tensor<2x3x8xf32>) -> tensor<2x3x2xi64>
+  // CHECK: graph.route %{{.*}} {groups = 4 : i64, kept_groups = 2 : i64, mixture} : (tensor<2x3x8xf32>) -> tensor<2x3x2xi64>
+  %0 = graph.route %s {kept_groups = 2, groups = 4, group_terms = 1, mixture} : (tensor<2x3x8xf32>) -> tensor<2x3x2xi64>
   // CHECK: graph.route %{{.*}}, %{{.*}} : (tensor<2x3x8xf32>, tensor<8xf32>) -> tensor<2x3x2xi64>
   %1 = graph.route %s, %b : (tensor<2x3x8xf32>, tensor<8xf32>) -> tensor<2x3x2xi64>
   // CHECK: graph.limit_routes %{{.*}} {capacity = 2 : i64, experts = 4 : i64} : (tensor<2x3x2xi64>) -> tensor<2x3x2xi64>

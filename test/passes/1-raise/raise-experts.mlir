@@ -4,7 +4,7 @@
 // Each row is multiplied by a gathered matrix of its expert. Tokens lose their flattening, repeats go.
 // CHECK-LABEL: @gathered
 // CHECK-SAME: %[[S:[^:]*]]: tensor<2x3x4xf32>, %[[X:[^:]*]]: tensor<2x3x8xf32>, %[[W:[^:]*]]: tensor<4x5x8xf32>
-// CHECK: %[[R:.*]] = graph.route %[[S]] : (tensor<2x3x4xf32>) -> tensor<2x3x2xi64>
+// CHECK: %[[R:.*]] = graph.route %[[S]] {mixture} : (tensor<2x3x4xf32>) -> tensor<2x3x2xi64>
 // CHECK: %[[P:.*]] = graph.take_along {{.*}}, %[[R]] : (tensor<2x3x2x4xf32>, tensor<2x3x2xi64>) -> tensor<2x3x2xf32>
 // CHECK: %[[Y:.*]] = graph.grouped_matmul %[[X]], %[[W]], %[[R]] {transposed} : (tensor<2x3x8xf32>, tensor<4x5x8xf32>, tensor<2x3x2xi64>) -> tensor<2x3x2x5xf32>
 // CHECK: %[[Z:.*]] = graph.tanh %[[Y]]
@@ -37,7 +37,7 @@ func.func @gathered(%scores: tensor<2x3x4xf32>, %x: tensor<2x3x8xf32>, %w: tenso
 // is that of each token.
 // CHECK-LABEL: @biased
 // CHECK-SAME: %[[S:[^:]*]]: tensor<6x4xf32>, %[[X:[^:]*]]: tensor<6x8xf32>, %[[W:[^:]*]]: tensor<4x8x5xf32>, %[[B:[^:]*]]: tensor<4x5xf32>
-// CHECK: %[[R:.*]] = graph.route %[[S]]
+// CHECK: %[[R:.*]] = graph.route %[[S]] {mixture}
 // CHECK: graph.softmax {{.*}} : (tensor<6x2xf32>) -> tensor<6x2xf32>
 // CHECK: %[[T:.*]] = graph.transpose %[[W]] {permutation = array<i64: 0, 2, 1>}
 // CHECK: %[[Y:.*]] = graph.grouped_matmul %[[X]], %[[T]], %[[R]] {transposed}
@@ -64,7 +64,7 @@ func.func @biased(%scores: tensor<6x4xf32>, %x: tensor<6x8xf32>, %w: tensor<4x8x
 // the product they are put back.
 // CHECK-LABEL: @sorted
 // CHECK-SAME: %[[S:[^:]*]]: tensor<6x4xf32>, %[[X:[^:]*]]: tensor<6x8xf32>, %[[W:[^:]*]]: tensor<4x5x8xf32>
-// CHECK: %[[R:.*]] = graph.route %[[S]] : (tensor<6x4xf32>) -> tensor<6x2xi64>
+// CHECK: %[[R:.*]] = graph.route %[[S]] {mixture} : (tensor<6x4xf32>) -> tensor<6x2xi64>
 // CHECK-NEXT: %[[Y:.*]] = graph.grouped_matmul %[[X]], %[[W]], %[[R]] {transposed} : (tensor<6x8xf32>, tensor<4x5x8xf32>, tensor<6x2xi64>) -> tensor<6x2x5xf32>
 // CHECK-NEXT: %[[Z:.*]] = graph.reduce %[[Y]] {dims = array<i64: 1>, {{.*}}} : (tensor<6x2x5xf32>) -> tensor<6x5xf32>
 // CHECK-NEXT: return %[[Z]]
@@ -170,7 +170,7 @@ func.func @other_tokens(%scores: tensor<6x4xf32>, %x: tensor<6x8xf32>, %w: tenso
 // ones; what it computes of rows of other experts does not count. Blocks that are alike make one product.
 // CHECK-LABEL: @loop
 // CHECK-SAME: %[[S:[^:]*]]: tensor<3x3xf32>, %[[X:[^:]*]]: tensor<3x8xf32>, %[[W:[^:]*]]: tensor<3x5x8xf32>
-// CHECK: %[[R:.*]] = graph.route %[[S]] : (tensor<3x3xf32>) -> tensor<3x2xi64>
+// CHECK: %[[R:.*]] = graph.route %[[S]] {mixture} : (tensor<3x3xf32>) -> tensor<3x2xi64>
 // CHECK-NEXT: %[[Y:.*]] = graph.grouped_matmul %[[X]], %[[W]], %[[R]] {transposed} : (tensor<3x8xf32>, tensor<3x5x8xf32>, tensor<3x2xi64>) -> tensor<3x2x5xf32>
 // CHECK-NEXT: %[[Z:.*]] = graph.tanh %[[Y]]
 // CHECK-NEXT: %[[SUM:.*]] = graph.reduce %[[Z]] {dims = array<i64: 1>, {{.*}}} : (tensor<3x2x5xf32>) -> tensor<3x5xf32>
@@ -350,7 +350,7 @@ func.func @two_of_three(%scores: tensor<3x3xf32>, %x: tensor<3x8xf32>, %w: tenso
 // Experts that have parameters of their own are stacked: FoldViews makes one parameter of them.
 // CHECK-LABEL: @own_matrices
 // CHECK-SAME: %[[S:[^:]*]]: tensor<3x2xf32>, %[[X:[^:]*]]: tensor<3x8xf32>
-// CHECK: %[[R:.*]] = graph.route %[[S]] : (tensor<3x2xf32>) -> tensor<3x2xi64>
+// CHECK: %[[R:.*]] = graph.route %[[S]] {mixture} : (tensor<3x2xf32>) -> tensor<3x2xi64>
 // CHECK: %[[W:.*]] = graph.concat {{.*}} {dim = 0 : i64} : (tensor<1x5x8xf32>, tensor<1x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK: %[[Y:.*]] = graph.grouped_matmul %[[X]], %[[W]], %[[R]] {transposed} : (tensor<3x8xf32>, tensor<2x5x8xf32>, tensor<3x2xi64>) -> tensor<3x2x5xf32>
 // CHECK-NEXT: %[[Z:.*]] = graph.tanh %[[Y]]

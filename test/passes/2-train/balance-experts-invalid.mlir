@@ -11,7 +11,7 @@ module {
 func.func @forward(%x: tensor<8x4xf32> {graph.input = "x"}) -> (tensor<8x2xi64> {graph.output = "y"}) {
   // expected-error@+2 {{B1: scores have type 'tensor<8x4xf32>', expected [batch, tokens, experts]: the auxiliary loss is one of each row of tokens}}
   // expected-error@+1 {{B2: has no bias, expected one that training can move}}
-  %r = graph.route %x : (tensor<8x4xf32>) -> tensor<8x2xi64>
+  %r = graph.route %x {mixture} : (tensor<8x4xf32>) -> tensor<8x2xi64>
   return %r : tensor<8x2xi64>
 }
 
@@ -21,6 +21,6 @@ func.func @forward(%x: tensor<8x4xf32> {graph.input = "x"}) -> (tensor<8x2xi64> 
 func.func @forward(%x: tensor<2x4x4xf32> {graph.input = "x"}, %b: tensor<4xf32> {graph.input = "b"})
     -> (tensor<2x4x2xi64> {graph.output = "y"}) {
   // expected-error@+1 {{B2: has a bias that is no parameter, expected one that training can move}}
-  %r = graph.route %x, %b : (tensor<2x4x4xf32>, tensor<4xf32>) -> tensor<2x4x2xi64>
+  %r = graph.route %x, %b {mixture} : (tensor<2x4x4xf32>, tensor<4xf32>) -> tensor<2x4x2xi64>
   return %r : tensor<2x4x2xi64>
 }

@@ -7,7 +7,7 @@
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: tensor<2xf32> {graph.output = "moe_aux"}, tensor<f32> {graph.output = "moe_bias"})
 // CHECK: %[[SCORES:.*]] = graph.sigmoid
-// CHECK: %[[ROUTES:.*]] = graph.route %[[SCORES]], %[[BIAS:.*]] :
+// CHECK: %[[ROUTES:.*]] = graph.route %[[SCORES]], %[[BIAS:.*]] {mixture} :
 // CHECK: %[[TOTAL:.*]] = graph.reduce %[[SCORES]] {dims = array<i64: 2>
 // CHECK: %[[PART:.*]] = graph.div %[[SCORES]]
 // CHECK: %[[SUM:.*]] = graph.reduce %[[PART]] {dims = array<i64: 1>
@@ -31,7 +31,7 @@ graph.state @bias : tensor<4xf32> parameter views [#graph.view<@bias.w, 0, [1]>]
 func.func @forward(%x: tensor<2x4x4xf32> {graph.input = "x"}, %b: tensor<4xf32> {graph.state = @bias})
     -> (tensor<2x4x2xf32> {graph.output = "y"}) {
   %s = graph.sigmoid %x : (tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
-  %r = graph.route %s, %b : (tensor<2x4x4xf32>, tensor<4xf32>) -> tensor<2x4x2xi64>
+  %r = graph.route %s, %b {mixture} : (tensor<2x4x4xf32>, tensor<4xf32>) -> tensor<2x4x2xi64>
   %y = graph.cast %r : (tensor<2x4x2xi64>) -> tensor<2x4x2xf32>
   return %y : tensor<2x4x2xf32>
 }
@@ -53,7 +53,7 @@ func.func @forward(%x: tensor<2x4x4xf32> {graph.input = "x"}, %b: tensor<3x4xf32
     -> (tensor<2x4x4xf32> {graph.output = "y"}) {
   %y = graph.repeat 3 carried(%x : tensor<2x4x4xf32>) stacked(%b : tensor<3x4xf32>) captured() -> tensor<2x4x4xf32> {
   ^bb0(%c: tensor<2x4x4xf32>, %own: tensor<4xf32>):
-    %r = graph.route %c, %own : (tensor<2x4x4xf32>, tensor<4xf32>) -> tensor<2x4x4xi64>
+    %r = graph.route %c, %own {mixture} : (tensor<2x4x4xf32>, tensor<4xf32>) -> tensor<2x4x4xi64>
     %n = graph.cast %r : (tensor<2x4x4xi64>) -> tensor<2x4x4xf32>
     graph.yield %n : tensor<2x4x4xf32>
   }

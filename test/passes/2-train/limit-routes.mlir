@@ -9,6 +9,8 @@
 // CHECK: graph.grouped_matmul %arg0, %arg2, %[[LIMITED]]
 // CHECK: graph.grouped_matmul %{{.*}}, %arg3, %[[LIMITED]]
 // CHECK: graph.take_along %{{.*}}, %[[ROUTES]]
+// CHECK-NEXT: %[[OTHER:.*]] = graph.route
+// CHECK-NEXT: return %{{.*}}, %{{.*}}, %[[OTHER]]
 // CHECK-NOT: moe_dropped
 // COUNTS: graph.choices = 16 : i64
 // COUNTS: func.func @forward
@@ -20,11 +22,12 @@
 // COUNTS: %[[ROWS:.*]] = graph.reduce %[[ONES]] {dims = array<i64: 1, 2>, {{.*}} -> tensor<2xf32>
 // COUNTS: %[[SUM:.*]] = graph.add %{{.*}}, %[[ROWS]]
 // COUNTS: %[[ALL:.*]] = graph.reduce %[[SUM]] {dims = array<i64: 0>
-// COUNTS: return %{{.*}}, %{{.*}}, %[[ALL]]
+// COUNTS: return %{{.*}}, %{{.*}}, %{{.*}}, %[[ALL]]
 func.func @forward(%x: tensor<2x4x8xf32> {graph.input = "x"}, %p: tensor<2x4x4xf32> {graph.input = "p"},
                    %up: tensor<4x16x8xf32>, %down: tensor<4x8x16xf32>)
-    -> (tensor<2x4x8xf32> {graph.output = "y"}, tensor<2x4x2xf32> {graph.output = "w"}) {
-  %r = graph.route %p : (tensor<2x4x4xf32>) -> tensor<2x4x2xi64>
+    -> (tensor<2x4x8xf32> {graph.output = "y"}, tensor<2x4x2xf32> {graph.output = "w"},
+        tensor<2x4x1xi64> {graph.output = "o"}) {
+  %r = graph.route %p {mixture} : (tensor<2x4x4xf32>) -> tensor<2x4x2xi64>
   %h = graph.grouped_matmul %x, %up, %r {transposed}
       : (tensor<2x4x8xf32>, tensor<4x16x8xf32>, tensor<2x4x2xi64>) -> tensor<2x4x2x16xf32>
   %a = graph.relu %h : (tensor<2x4x2x16xf32>) -> tensor<2x4x2x16xf32>
@@ -34,5 +37,6 @@ func.func @forward(%x: tensor<2x4x8xf32> {graph.input = "x"}, %p: tensor<2x4x4xf
   %b = graph.reshape %p : (tensor<2x4x4xf32>) -> tensor<2x4x1x4xf32>
   %c = graph.broadcast %b : (tensor<2x4x1x4xf32>) -> tensor<2x4x2x4xf32>
   %w = graph.take_along %c, %r : (tensor<2x4x2x4xf32>, tensor<2x4x2xi64>) -> tensor<2x4x2xf32>
-  return %s, %w : tensor<2x4x8xf32>, tensor<2x4x2xf32>
+  %o = graph.route %p : (tensor<2x4x4xf32>) -> tensor<2x4x1xi64> // a choice that is no mixture's
+  return %s, %w, %o : tensor<2x4x8xf32>, tensor<2x4x2xf32>, tensor<2x4x1xi64>
 }

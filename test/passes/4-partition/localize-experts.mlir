@@ -37,7 +37,7 @@ module attributes {parallel.mesh = #parallel.mesh<["pp"=1, "dp"=2], ep = ["dp"]>
 
 // What chooses or limits the routes of experts says how they lie on the ranks; a choice that no product of experts
 // follows does not.
-// CHECK: graph.route %arg0 {parallel.sharding = #parallel.sharding<[{"dp"}, {}, {}]>} : (tensor<1x4x8xf32>) -> tensor<1x4x2xi64>
+// CHECK: graph.route %arg0 {mixture, parallel.sharding = #parallel.sharding<[{"dp"}, {}, {}]>} : (tensor<1x4x8xf32>) -> tensor<1x4x2xi64>
 // CHECK: graph.limit_routes %{{.*}} {capacity = 2 : i64, experts = 8 : i64, parallel.sharding = #parallel.sharding<[{"dp"}, {}, {}]>}
 // CHECK: graph.route %arg0 : (tensor<1x4x8xf32>) -> tensor<1x4x8xi64>
 #rows = #parallel.sharding<[{"dp"}, {}, {}]>
@@ -48,7 +48,7 @@ module attributes {parallel.mesh = #parallel.mesh<["pp"=1, "dp"=2]>} {
                        %w: tensor<8x8x3xf32> {graph.input = "w", parallel.sharding = #whole})
       -> (tensor<2x4x2x3xf32> {graph.output = "y"}, tensor<2x4x8xi64> {graph.output = "sorted"})
       attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
-    %r = graph.route %x {parallel.in = [#rows], parallel.out = [#rows]} : (tensor<2x4x8xf32>) -> tensor<2x4x2xi64>
+    %r = graph.route %x {mixture, parallel.in = [#rows], parallel.out = [#rows]} : (tensor<2x4x8xf32>) -> tensor<2x4x2xi64>
     %l = graph.limit_routes %r {capacity = 2, experts = 8, parallel.in = [#rows], parallel.out = [#rows]}
         : (tensor<2x4x2xi64>) -> tensor<2x4x2xi64>
     %y = graph.grouped_matmul %x, %w, %l {parallel.in = [#rows, #whole, #rows], parallel.out = [#four]}
