@@ -297,6 +297,7 @@ for model, precision, mesh, *flags in [
         ("llama", "bf16", "2x1x4", "--reduce-dtype", "bf16", "--zero", 1),
         ("gemma2", "bf16", "4", "--grad-dtype", "bf16", "--reduce-dtype", "fp32", "--zero", 3),
         ("qwen3", "fp16", "2x2x1", "--reduce-dtype", "fp16", "--zero", 2),
+        ("llama", "fp16", "4x1x1", "--reduce-dtype", "bf16", "--zero", 1),
         ("bert", "fp32", "3x1x2", "--reduce-dtype", "bf16", "--micro-batch", 2, "--zero", 0),
         ("gpt2", "fp32", "2x2x2", "--reduce-dtype", "bf16", "--optimizer", "sgd", "--zero", 2)]:
     suite.run(f"verify {model} in {precision} on {mesh} {' '.join(map(str, flags))}", verified,
