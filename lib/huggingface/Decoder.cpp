@@ -101,6 +101,15 @@ void hf::setWindows(Decoder &decoder, std::optional<int64_t> window,
       decoder.layers[i].window = slides[i] ? *window : 0;
 }
 
+void hf::readWindow(Config &config, Decoder &decoder, int64_t usual, const std::vector<bool> &slides) {
+  std::optional<int64_t> window = config.positiveOrNull({"sliding_window"}, usual);
+  auto first = llvm::find(slides, true);
+  if (!window && first != slides.end())
+    config.note("\"sliding_window\" is null, and layer " + std::to_string(first - slides.begin()) +
+                " has one: give its tokens, or make all of \"layer_types\" full_attention");
+  setWindows(decoder, window, slides);
+}
+
 void hf::readQwenWindows(Config &config, Decoder &decoder) {
   std::optional<int64_t> window = config.positiveOrNull({"sliding_window"}, 4096);
   if (!config.flag({"use_sliding_window"}, false))

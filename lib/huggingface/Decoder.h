@@ -106,6 +106,9 @@ std::vector<bool> readLayerTypes(Config &config, const Decoder &decoder,
 // Sets the window of the layers in `slides`; does nothing without a window, or with one that
 // holds the whole sequence.
 void setWindows(Decoder &decoder, std::optional<int64_t> window, const std::vector<bool> &slides);
+// Sets the window that the config states for the layers in `slides`, else one of `usual` tokens. Notes a config that
+// states none for layers that have one, as transformers has no mask for them.
+void readWindow(Config &config, Decoder &decoder, int64_t usual, const std::vector<bool> &slides);
 // Reads Qwen's fields and sets the windows: none unless `use_sliding_window`, else those of
 // `layer_types` or of the layers from `max_window_layers` on.
 void readQwenWindows(Config &config, Decoder &decoder);

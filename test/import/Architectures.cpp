@@ -173,10 +173,15 @@ TEST(Architectures, Windows) {
            {R"("model_type": "qwen3_moe", "sliding_window": 4)", "000"},
            {R"("model_type": "qwen3_moe", "sliding_window": 4, "use_sliding_window": true)", "444"},
            {R"("model_type": "mixtral", "sliding_window": 4)", "444"},
-           {R"("model_type": "gpt_oss", "sliding_window": 4)", "404"}}) {
+           {R"("model_type": "gpt_oss", "sliding_window": 4)", "404"},
+           {R"("model_type": "gpt_oss", "sliding_window": null, "layer_types":
+              ["full_attention", "full_attention", "full_attention"])", "000"}}) {
     SCOPED_TRACE(fields);
     EXPECT_TRUE(windows(fields) == expected) << fields + " has windows " + windows(fields);
   }
+  for (const char *type : {"gpt_oss", "gemma2", "gemma3_text"})
+    configs.refuses(R"("model_type": ")" + std::string(type) + R"(", "sliding_window": null, "num_hidden_layers": 2)",
+                    {"\"sliding_window\" is null", "layer 0", "full_attention"});
 }
 
 TEST(Architectures, ConfigRefusals) {

@@ -10,8 +10,7 @@ static BuiltModel build(mlir::MLIRContext &context, Config &config,
   Decoder d = readGemma(config, options, 256000, 8192);
   d.softcap = config.positiveNumberOrNull({"attn_logit_softcapping"}, 50).value_or(0);
   d.logitSoftcap = config.positiveNumberOrNull({"final_logit_softcapping"}, 30).value_or(0);
-  std::optional<int64_t> window = config.positiveOrNull({"sliding_window"}, 4096);
-  setWindows(d, window, readLayerTypes(config, d, [](size_t layer) { return layer % 2 == 0; }));
+  readWindow(config, d, 4096, readLayerTypes(config, d, [](size_t layer) { return layer % 2 == 0; }));
   d.ropes = {readRope(config, ropeFields(d))};
   return buildDecoder(context, config, options, d);
 }

@@ -35,7 +35,7 @@ static BuiltModel build(mlir::MLIRContext &context, Config &whole,
   size_t pattern = config.positiveOrNull({"sliding_window_pattern", "_sliding_window_pattern"}, 6).value_or(6);
   std::vector<bool> slides =
       readLayerTypes(config, d, [&](size_t layer) { return (layer + 1) % pattern != 0; });
-  setWindows(d, config.positiveOrNull({"sliding_window"}, 4096), slides);
+  readWindow(config, d, 4096, slides);
   d.ropes = readRopes(config, d);
   for (size_t i = 0; i < slides.size(); ++i)
     d.layers[i].rope = slides[i];

@@ -40,8 +40,7 @@ static BuiltModel build(mlir::MLIRContext &context, Config &config, const Compil
                            .kvHeads = 8, .headDim = 64, .context = 131072, .epsilon = 1e-5});
   d.qkvBias = d.outBias = config.flag({"attention_bias"}, true);
   d.names.sinks = "sinks";
-  std::optional<int64_t> window = config.positiveOrNull({"sliding_window"}, 128);
-  setWindows(d, window, readLayerTypes(config, d, [](size_t layer) { return layer % 2 == 0; }));
+  readWindow(config, d, 128, readLayerTypes(config, d, [](size_t layer) { return layer % 2 == 0; }));
   readMixture(config, d);
   d.ropes = {readOwnRope(config, d)};
   return buildDecoder(context, config, options, d);
