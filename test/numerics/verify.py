@@ -5,6 +5,8 @@
 import json
 import os
 import re
+import shutil
+import struct
 
 from harness import DATA, LLMC, Failure, Suite, call, require
 
@@ -138,6 +140,21 @@ def refused(folder):
     require(done.returncode == 1 and "tp" in done.stderr, f"exit {done.returncode}: {done.stderr}")
 
 
+def not_a_number(folder):
+    """Spoils one element of a model's weights, which the error names by its place."""
+    shutil.copytree(os.path.join(DATA, "llama"), folder, dirs_exist_ok=True)
+    path = os.path.join(folder, "weights.safetensors")
+    with open(path, "r+b") as file:
+        length = struct.unpack("<Q", file.read(8))[0]
+        tensors = json.loads(file.read(length))
+        file.seek(8 + length + tensors["model.norm.weight"]["data_offsets"][0] + 3 * 4)
+        file.write(struct.pack("<f", float("nan")))
+    done = call([LLMC, "verify", os.path.join(folder, "config.json"), "--mesh", "2"], check=False)
+    require(done.returncode == 1, f"exit {done.returncode}: {done.stdout[-2000:]}")
+    for word in ("config.json", "'model.norm.weight' has 1 of", "NaN", "at place 3"):
+        require(word in done.stderr, f"does not say {word}: {done.stderr}")
+
+
 SMALL = {"n_layer": 2, "n_embd": 32, "n_head": 4, "n_positions": 16}
 suite = Suite("verify")
 for mesh, changes, flags in [("8", {}, ["--global-batch", 8]),
@@ -168,4 +185,5 @@ suite.run("inference: dumps", infer_dumps)
 suite.run("drawn models", draws, 50 if suite.full else 10)
 suite.run("inference: drawn models", draws, 200 if suite.full else 20, "--infer")
 suite.run("a refusal is a reason", refused)
+suite.run("a weight that is not a number", not_a_number)
 suite.finish()

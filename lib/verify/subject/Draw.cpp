@@ -4,6 +4,7 @@
 #include "lib/verify/subject/Subject.h"
 #include "runtime/states/Random.h"
 
+#include <cmath>
 #include <filesystem>
 #include <limits>
 
@@ -115,6 +116,19 @@ void disturb(NamedTensors &weights, uint64_t seed) {
   }
 }
 
+// Fails if a weight is not a number: with it every loss is none, and nothing could be compared.
+support::Status checkNumbers(const NamedTensors &weights) {
+  for (const auto &[name, tensor] : weights) {
+    auto isNan = [](double x) { return std::isnan(x); };
+    auto first = llvm::find_if(tensor.data, isNan);
+    if (first != tensor.data.end())
+      return support::error("weight '", name, "' has ", llvm::count_if(tensor.data, isNan), " of ", tensor.size(),
+                            " elements that are not a number (NaN), the first at place ", first - tensor.data.begin(),
+                            ": with them every loss is none, and nothing can be compared; take a file without them");
+  }
+  return {};
+}
+
 } // namespace
 
 StepData drawStep(const Subject &one, uint64_t seed, unsigned step, int64_t microBatches) {
@@ -131,6 +145,8 @@ support::Result<Trial> drawTrial(const Subject &one, uint64_t seed, unsigned ste
   auto weights = initialWeights(*one.program, *one.kernels, seed, folder);
   if (!weights)
     return weights.takeError();
+  if (support::Status status = checkNumbers(*weights); !status)
+    return status.takeError();
   trial.weights = std::move(*weights);
   disturb(trial.weights, seed);
   for (unsigned step = 0; step < steps; ++step)
