@@ -24,10 +24,6 @@ int64_t lastStageOf(Operation *repeat) {
   return counts.size() - 1 -
          (llvm::find_if(llvm::reverse(counts), [](int64_t n) { return n > 0; }) - counts.rbegin());
 }
-int64_t firstStageOf(Operation *repeat) {
-  ArrayRef<int64_t> counts = layersOf(repeat);
-  return llvm::find_if(counts, [](int64_t n) { return n > 0; }) - counts.begin();
-}
 
 // Gives each repeat the groups of layers of each stage, contiguously over the repeats in the order in
 // which they run; the repeats of the backward pass mirror them. `counts` has the layers of each
@@ -95,21 +91,26 @@ llvm::DenseSet<Operation *> closure(ArrayRef<Operation *> ops, bool users) {
   return reached;
 }
 
-// Describes the virtual stages of a step's function: `last`, and the repeats that run first and last.
+// Describes the virtual stages of a step's function: `last`, and the repeat that runs last of the forward pass.
 struct Pipeline {
   int64_t last;
-  Operation *lastLayers = nullptr, *lastBackward = nullptr;
+  Operation *lastLayers = nullptr;
 
   Pipeline(func::FuncOp func, int64_t last) : last(last) {
     for (auto op : func.getBody().front().getOps<graph::RepeatOp>())
-      (op->hasAttr(kBackward) ? lastBackward : lastLayers) = op;
+      if (!op->hasAttr(kBackward))
+        lastLayers = op;
   }
   // Returns where what is computed of a repeat's result runs: with its last layers, but behind all
   // layers on the last stage, which may have none.
   int64_t behind(Operation *repeat) const { return repeat == lastLayers ? last : lastStageOf(repeat); }
-  // Returns where what is computed of the cotangents that a repeat ends with runs.
+  // Returns where what is computed of the cotangents that a repeat ends with runs: with the forward ops before those
+  // layers, which run with the last layers before them.
   int64_t behindBackward(Operation *repeat) const {
-    return repeat == lastBackward ? 0 : firstStageOf(repeat);
+    for (Operation *next = repeat->getNextNode(); next; next = next->getNextNode())
+      if (isa<graph::RepeatOp>(next))
+        return lastStageOf(next);
+    return 0;
   }
 };
 
@@ -149,7 +150,7 @@ std::optional<int64_t> stageOfCotangents(Operation *op, const DenseMap<Operation
 }
 
 // Returns `stages` extended by the ops of the backward pass. Ops that need cotangents of the layers
-// run where the layers of their operands end. All others, made of forward values alone, run where
+// run where the forward ops before those layers do. All others, made of forward values alone, run where
 // the last of those values is made (the head), and not before the stage of any user.
 DenseMap<Operation *, int64_t> backwardStages(ArrayRef<Operation *> backward, DenseMap<Operation *, int64_t> stages,
                                                const Pipeline &pipeline) {

@@ -8,8 +8,8 @@ def AssignStages : Pass<"llmc-assign-stages", "::mlir::ModuleOp"> {
       one after the other share the stages in that order), parallel.stage on
       every other top-level op of @micro, a virtual stage too. What the layers need runs on
       stage 0, everything else of the forward pass on the last stage or behind the
-      layers that it needs; in the backward pass what needs the layers' result runs
-      where they end, everything else (the head) where the forward values are made that
+      layers that it needs; in the backward pass what needs what the layers give back
+      runs where the forward ops before them do, everything else (the head) where the forward values are made that
       it depends on, or with its first user.
     Keeps: ops and order.
     Errors: a stage begins inside of a group of layers; weights outside of the layers stand on

@@ -2,7 +2,7 @@
 
 // Divides layers that differ, several repeats, in the order in which they run: a group of two
 // attentions counts as two of the four layers of stage 0. What stands between two repeats is where
-// the first one ends.
+// the first one ends, forward and backward.
 // CHECK: parallel.stage_layers = array<i64: 4, 3>
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, parallel.stage_layers = array<i64: 4, 3>} {
   func.func @micro(%x: tensor<1x4x2x8xf32> {graph.input = "x"}) -> (tensor<1x4x2x8xf32> {graph.output = "loss"}, tensor<1x4x2x8xf32> {graph.output = "dx"}) {
@@ -33,7 +33,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, par
       graph.yield %a : tensor<1x4x2x8xf32>
     }
     // CHECK: parallel.layers = array<i64: 0, 3>
-    // CHECK: graph.neg {{.*}}parallel.stage = 1
+    // CHECK: graph.neg {{.*}}parallel.stage = 0
     %5 = graph.neg %4 {graph.backward} : (tensor<1x4x2x8xf32>) -> tensor<1x4x2x8xf32>
     // CHECK: graph.repeat 2 reverse
     %6 = graph.repeat 2 reverse carried(%5 : tensor<1x4x2x8xf32>) stacked() captured() -> tensor<1x4x2x8xf32> attributes {graph.backward} {

@@ -73,7 +73,8 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=4, "tp"=1]>, par
 // -----
 
 // Names virtual stages where the list has several for each stage of the mesh. The parts that the
-// division has cut follow each other, and what stands between them is where the first one ends.
+// division has cut follow each other, and what stands between them is where the first one ends, forward and
+// backward: a weight there is read where its gradient is added.
 module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, parallel.stage_layers = array<i64: 1, 1, 1, 1>} {
   // CHECK-LABEL: func.func @micro
   func.func @micro(%x: tensor<4x8xf32> {graph.input = "x"}) -> (tensor<4x8xf32> {graph.output = "loss"}, tensor<4x8xf32> {graph.output = "dx"}) {
@@ -103,7 +104,7 @@ module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=2, "tp"=1]>, par
       graph.yield %a : tensor<4x8xf32>
     }
     // CHECK: parallel.layers = array<i64: 0, 0, 1, 1>
-    // CHECK: graph.sqrt {{.*}}parallel.stage = 2
+    // CHECK: graph.sqrt {{.*}}parallel.stage = 1
     %6 = graph.sqrt %5 {graph.backward} : (tensor<4x8xf32>) -> tensor<4x8xf32>
     %7 = graph.repeat 2 reverse carried(%6 : tensor<4x8xf32>) stacked() captured() -> tensor<4x8xf32> attributes {graph.backward} {
     ^bb0(%d: tensor<4x8xf32>):
