@@ -341,8 +341,8 @@ static void checkBalance(ModuleOp module, const CompileOptions &options, bool ha
                      "(\"router_aux_loss_coef\", \"aux_loss_alpha\"), and this model has none: give --moe-aux-loss F");
   if (choice.kind == Balance::Bias && !hasBiases(module))
     errors.push_back("--moe-balance bias moves the biases that routers add to scores for the choice alone "
-                     "(\"e_score_correction_bias\" of DeepSeek-V3), and a router of this model has none; use "
-                     "--moe-balance aux");
+                     "(\"e_score_correction_bias\" of DeepSeek-V3), and none is found of a router of this "
+                     "model, nor ever of an ONNX file; take a config.json, or --moe-balance aux");
 }
 
 // Returns the rates of dropout: those of the model's config are an attribute of the import. Nullopt

@@ -229,12 +229,14 @@ void addMasks(SmallVectorImpl<std::string> &parts, func::FuncOp func) {
           .str());
 }
 
-// Returns whether the op chooses by scores, no numbers of experts that it sorts, for no product by experts.
+// Returns whether the op chooses by scores, no numbers of experts that it sorts, for no product by experts, and not
+// the groups of a mixture that was found beside it.
 bool isOtherChoice(RouteOp op) {
   Value scores = op.getScores();
   while (isa_and_nonnull<ReshapeOp, NegOp, CastOp>(scores.getDefiningOp()))
     scores = scores.getDefiningOp()->getOperand(0);
-  return !op.getMixture() && !scores.getDefiningOp<RouteOp>();
+  auto isMixture = [](RouteOp other) { return other.getMixture(); };
+  return llvm::none_of(op->getBlock()->getOps<RouteOp>(), isMixture) && !scores.getDefiningOp<RouteOp>();
 }
 
 void remarkOn(func::FuncOp func) {
@@ -252,7 +254,8 @@ void remarkOn(func::FuncOp func) {
   add(parts, attentions, "attention", "scores are kept for the backward pass, rows x keys a head");
   add(parts, norms, "norm", "computed op by op, and each step is kept");
   add(parts, rotations, "rotary embedding", "computed op by op");
-  add(parts, choices, "mixture of experts", "its choice and its products run as they are written, on every rank");
+  add(parts, choices, "choice of the largest scores",
+      "what follows it, such as a mixture of experts, runs as it is written, on every rank");
   addMasks(parts, func);
   add(parts, alone > 1 ? alone : 0, "layer",
       "they differ: compile time and program grow with their number");

@@ -94,7 +94,7 @@ struct BalanceExperts : impl::BalanceExpertsBase<BalanceExperts> {
       return success();
     return op.emitError("B1: scores have type ")
            << op.getScores().getType() << ", expected [batch, tokens, experts]: the auxiliary loss is one of "
-           << "each row of tokens";
+           << "each row of tokens; take a config.json, or a file whose router keeps rows apart";
   }
 
   // Marks the parameter that is the bias.

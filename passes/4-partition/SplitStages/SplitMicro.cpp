@@ -210,7 +210,9 @@ FailureOr<Item> MicroSplitter::stackedItem(Value value, int64_t part, RepeatOp u
   if (!inserted && ArrayRef<int64_t>(entry->second) != counts)
     return user.emitOpError("S3: a stacked value is split as ")
            << llvm::interleaved_array(entry->second) << " and as "
-           << llvm::interleaved_array(counts);
+           << llvm::interleaved_array(counts)
+           << ": layers share weights by groups, and a stage ends inside of a group; use fewer stages, or --stages "
+              "that end with the groups";
   return Item{value, part};
 }
 

@@ -45,15 +45,22 @@ func.func @nearly(%q: tensor<1x2x2x4xf32> {graph.input = "q"}, %seen: tensor<1x1
 }
 
 // A choice of which no product by experts is found.
-// expected-remark@+1 {{not recognised: 1 mixture of experts (its choice and its products run as they are written, on every rank)}}
+// expected-remark@+1 {{not recognised: 1 choice of the largest scores (what follows it, such as a mixture of experts, runs as it is written, on every rank)}}
 func.func @choice(%scores: tensor<3x4xf32> {graph.input = "x"}) -> tensor<3x2xi64> {
   %0 = graph.route %scores : (tensor<3x4xf32>) -> tensor<3x2xi64>
   return %0 : tensor<3x2xi64>
 }
 
-// expected-remark@+1 {{not recognised: 2 mixtures of experts (its choice and its products run as they are written, on every rank)}}
+// expected-remark@+1 {{not recognised: 2 choices of the largest scores (what follows it, such as a mixture of experts, runs as it is written, on every rank)}}
 func.func @choices(%scores: tensor<3x4xf32> {graph.input = "x"}) -> (tensor<3x2xi64>, tensor<3x1xi64>) {
   %0 = graph.route %scores : (tensor<3x4xf32>) -> tensor<3x2xi64>
+  %1 = graph.route %scores : (tensor<3x4xf32>) -> tensor<3x1xi64>
+  return %0, %1 : tensor<3x2xi64>, tensor<3x1xi64>
+}
+
+// A choice of groups beside a router whose products by experts were found.
+func.func @groups(%scores: tensor<3x4xf32> {graph.input = "x"}) -> (tensor<3x2xi64>, tensor<3x1xi64>) {
+  %0 = graph.route %scores {mixture} : (tensor<3x4xf32>) -> tensor<3x2xi64>
   %1 = graph.route %scores : (tensor<3x4xf32>) -> tensor<3x1xi64>
   return %0, %1 : tensor<3x2xi64>, tensor<3x1xi64>
 }

@@ -9,7 +9,7 @@ module {
 
 // Rows without a dim of tokens, and a router without a bias.
 func.func @forward(%x: tensor<8x4xf32> {graph.input = "x"}) -> (tensor<8x2xi64> {graph.output = "y"}) {
-  // expected-error@+2 {{B1: scores have type 'tensor<8x4xf32>', expected [batch, tokens, experts]: the auxiliary loss is one of each row of tokens}}
+  // expected-error@+2 {{B1: scores have type 'tensor<8x4xf32>', expected [batch, tokens, experts]: the auxiliary loss is one of each row of tokens; take a config.json, or a file whose router keeps rows apart}}
   // expected-error@+1 {{B2: has no bias, expected one that training can move}}
   %r = graph.route %x {mixture} : (tensor<8x4xf32>) -> tensor<8x2xi64>
   return %r : tensor<8x2xi64>

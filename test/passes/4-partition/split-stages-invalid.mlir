@@ -93,7 +93,7 @@ func.func @micro(%x: tensor<4xf32> {graph.input = "x"}, %p: tensor<4x4xf32> {gra
     %0 = graph.add %c, %pi : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     graph.yield %0 : tensor<4xf32>
   }
-  // expected-error @+1 {{S3: a stacked value is split as [1, 3] and as [2, 2]}}
+  // expected-error @+1 {{S3: a stacked value is split as [1, 3] and as [2, 2]: layers share weights by groups, and a stage ends inside of a group; use fewer stages, or --stages that end with the groups}}
   %i = graph.repeat 4 carried(%x : tensor<4xf32>) stacked(%p : tensor<4x4xf32>) captured() -> tensor<4xf32> attributes {parallel.layers = [2, 2]} {
   ^bb0(%c: tensor<4xf32>, %pi: tensor<4xf32>):
     %0 = graph.add %c, %pi : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
