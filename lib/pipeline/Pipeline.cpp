@@ -383,7 +383,7 @@ static std::string ratesText(const DropoutRates &rates) {
 }
 
 // Records in attributes what later phases must know and the IR does not hold: mesh and options.
-// Emits errors and fails if the mesh is invalid.
+// Emits errors and fails if the mesh is invalid. Routers of an ONNX file are known when the module is raised.
 static LogicalResult setAttributes(ModuleOp module, const CompileOptions &options, bool isRaised) {
   Builder b(module.getContext());
   auto name = [&](llvm::StringRef text) { return b.getStringAttr(text); };

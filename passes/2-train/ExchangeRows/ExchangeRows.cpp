@@ -196,6 +196,10 @@ struct ExchangeRows : impl::ExchangeRowsBase<ExchangeRows> {
   }
 
   LogicalResult check(GroupedMatmulOp product) {
+    // Limits of routes are those of mixtures already.
+    if (auto route = product.getRoutes().getDefiningOp<RouteOp>(); route && !route.getMixture())
+      return route.emitError("X3: has no `mixture`, by which the budget is found, and products of experts follow: "
+                             "add it, or compile the model anew");
     int64_t experts = countExperts(product.getRoutes());
     if (experts > 0 && experts % ranks == 0)
       return success();

@@ -1,8 +1,8 @@
 def ExchangeRows : Pass<"llmc-exchange-rows", "::mlir::ModuleOp"> {
   let summary = "sends the rows of tokens to the ranks of their experts and back";
   let description = [{
-    Needs: a function with routed products (graph.grouped_matmul), before it has gradients; `ranks` that
-      share out the experts.
+    Needs: a function with routed products (graph.grouped_matmul), whose routers are a `mixture` each,
+      before it has gradients; `ranks` that share out the experts.
     Gives: before the first product of each mixture graph.exchange_routes and graph.dispatch, behind what
       follows row by row graph.collect. In between rows have slots: `budget` times as many as choices,
       rounded up, and at most as many as rows could arrive. Products there are `exchanged`. Where slots may
@@ -12,7 +12,7 @@ def ExchangeRows : Pass<"llmc-exchange-rows", "::mlir::ModuleOp"> {
     Keeps: all values in the global program, where slots hold the rows of their own token. Gradients
       follow: collect is the adjoint of dispatch, so that a layer has two exchanges of rows in each
       direction.
-    Errors: X1 the ranks do not share out the experts; X2 the budget is below 1.
+    Errors: X1 the ranks do not share out the experts; X2 the budget is below 1; X3 a router is no `mixture`.
     Example: test/passes/2-train/exchange-rows.mlir
   }];
   let dependentDialects = ["::llmc::graph::GraphDialect"];

@@ -287,6 +287,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     }
   }
 
+  // Keeps one sum whole, through the layers that carry or stack it.
   static void keepSum(Value value, int64_t dim, AxisPropagation &axis) {
     Operation *op = value.getDefiningOp();
     if (auto repeat = dyn_cast_or_null<graph::RepeatOp>(op)) {

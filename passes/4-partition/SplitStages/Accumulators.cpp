@@ -68,6 +68,7 @@ static Value addTerm(OpBuilder &builder, Value sum, Value term, AddOp like, int6
   return add.getResult();
 }
 
+// Copies a reduction or gathering for a stage.
 static Value copyOn(OpBuilder &builder, ReshardOp reshard, int64_t stage) {
   Operation *copy = builder.clone(*reshard);
   copy->setAttr(kStage, builder.getI64IntegerAttr(stage));

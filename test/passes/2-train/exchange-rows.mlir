@@ -17,7 +17,7 @@
 // CHECK-NOT: graph.grouped_matmul
 func.func @forward(%x: tensor<2x4x8xf32> {graph.input = "x"}, %p: tensor<2x4x4xf32> {graph.input = "p"},
                    %up: tensor<4x16x8xf32>, %down: tensor<4x8x16xf32>) -> (tensor<2x4x8xf32> {graph.output = "y"}) {
-  %r = graph.route %p : (tensor<2x4x4xf32>) -> tensor<2x4x2xi64>
+  %r = graph.route %p {mixture} : (tensor<2x4x4xf32>) -> tensor<2x4x2xi64>
   %h = graph.grouped_matmul %x, %up, %r {transposed}
       : (tensor<2x4x8xf32>, tensor<4x16x8xf32>, tensor<2x4x2xi64>) -> tensor<2x4x2x16xf32>
   %a = graph.relu %h : (tensor<2x4x2x16xf32>) -> tensor<2x4x2x16xf32>
@@ -42,7 +42,7 @@ func.func @forward(%x: tensor<2x4x8xf32> {graph.input = "x"}, %w: tensor<3x4x8x8
       stacked(%w, %b, %g : tensor<3x4x8x8xf32>, tensor<3x4x8xf32>, tensor<3x4x8xf32>) captured() -> tensor<2x4x8xf32> {
   ^bb0(%h: tensor<2x4x8xf32>, %wi: tensor<4x8x8xf32>, %bi: tensor<4x8xf32>, %gi: tensor<4x8xf32>):
     %p = graph.matmul "bsd,ed->bse" %h, %gi : (tensor<2x4x8xf32>, tensor<4x8xf32>) -> tensor<2x4x4xf32>
-    %r = graph.route %p : (tensor<2x4x4xf32>) -> tensor<2x4x2xi64>
+    %r = graph.route %p {mixture} : (tensor<2x4x4xf32>) -> tensor<2x4x2xi64>
     %y = graph.grouped_matmul %h, %wi, %r : (tensor<2x4x8xf32>, tensor<4x8x8xf32>, tensor<2x4x2xi64>) -> tensor<2x4x2x8xf32>
     %t = graph.gather %bi, %r : (tensor<4x8xf32>, tensor<2x4x2xi64>) -> tensor<2x4x2x8xf32>
     %u = graph.add %y, %t : (tensor<2x4x2x8xf32>, tensor<2x4x2x8xf32>) -> tensor<2x4x2x8xf32>
