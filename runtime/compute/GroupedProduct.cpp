@@ -13,9 +13,11 @@ using planfile::DType;
 namespace {
 
 constexpr int64_t kChunkRows = 256;    // of a product by rows that one thread multiplies at once
+constexpr int64_t kEvenRows = 320;     // of one whose rows are shared evenly
+constexpr int64_t kSumRows = 1024;     // that are added to a sum at once
 // Bounds the columns of a sum that one thread computes at once: each block packs all of A again, and few groups
-// need several blocks to keep threads busy.
-constexpr int64_t kBlockColumns = 1024, kBlockColumnsOfFew = 256, kFewGroups = 4;
+// need several blocks to keep threads busy. Where sums are cut along their longer side, blocks may be smaller.
+constexpr int64_t kBlockColumns = 1024, kBlockColumnsOfFew = 256, kBlockOfLonger = 512, kFewGroups = 4;
 constexpr int64_t kKernelRows = 64;    // of a sum that the kernel computes at once
 constexpr double kLeastFlops = 1e6;    // fewer end before a helper is awake
 
@@ -106,40 +108,63 @@ bool GroupedProduct::prepareSizes(MatmulLibrary &library, MatmulShape shape, int
 }
 
 bool GroupedProduct::prepare(MatmulLibrary &library) {
-  MatmulShape shape;
-  shape.aType = what_.a_type, shape.bType = what_.b_type, shape.cType = what_.c_type;
-  shape.m = what_.m, shape.n = what_.n, shape.k = what_.k;
-  if (byRows()) {
-    shape.a[1] = what_.k, shape.a[2] = 1;
-    shape.b[1] = what_.b_strides[1], shape.b[2] = what_.b_strides[2];
-    shape.c[1] = what_.n, shape.c[2] = 1;
-    return prepareSizes(library, shape, &MatmulShape::m, rowIds_);
-  }
-  shape.a[1] = 1, shape.a[2] = what_.m;
-  shape.b[1] = what_.n, shape.b[2] = 1;
+  shape_.aType = what_.a_type, shape_.bType = what_.b_type, shape_.cType = what_.c_type;
+  shape_.m = what_.m, shape_.n = what_.n, shape_.k = what_.k;
+  if (!byRows())
+    return prepareBlocks(library);
+  shape_.a[1] = what_.k, shape_.a[2] = 1;
+  shape_.b[1] = what_.b_strides[1], shape_.b[2] = what_.b_strides[2];
+  shape_.c[1] = what_.n, shape_.c[2] = 1;
+  // Prepares products by transposed weights, which are packed faster so (bench/experts.py: by a twentieth of its time).
+  anySize_ = MatmulLibrary::multipliesAnySize(shape_) && shape_.b[2] == 1;
+  return anySize_ || prepareSizes(library, shape_, &MatmulShape::m, rowIds_);
+}
+
+bool GroupedProduct::prepareBlocks(MatmulLibrary &library) {
+  shape_.a[1] = 1, shape_.a[2] = what_.m;
+  shape_.b[1] = what_.n, shape_.b[2] = 1;
+  shape_.c[1] = what_.c_strides[1], shape_.c[2] = 1;
   if (sumsWide())
-    shape.cType = DType::F32;
-  const int64_t columns = what_.batch < kFewGroups ? kBlockColumnsOfFew : kBlockColumns;
-  for (int64_t first = 0; first < what_.n; first += columns) {
+    shape_.cType = DType::F32;
+  anySize_ = MatmulLibrary::multipliesAnySize(shape_);
+  const bool isFew = what_.batch < kFewGroups, cutsRows = anySize_ && what_.m > what_.n;
+  const int64_t longest = anySize_ ? kBlockOfLonger : kBlockColumns, step = isFew ? kBlockColumnsOfFew : longest;
+  const int64_t side = cutsRows ? what_.m : what_.n;
+  for (int64_t first = 0; first < side; first += step) {
     Block &block = blocks_.emplace_back();
-    block.first = first;
-    block.count = shape.n = std::min(columns, what_.n - first);
-    shape.c[1] = sumsWide() ? block.count : what_.c_strides[1], shape.c[2] = 1;
+    block.rows = what_.m, block.count = what_.n;
+    (cutsRows ? block.firstRow : block.first) = first;
+    (cutsRows ? block.rows : block.count) = std::min(step, side - first);
+    MatmulShape shape = shape_;
+    shape.n = block.count;
+    if (sumsWide())
+      shape.c[1] = block.count;
     for (bool adds : {false, true}) {
       shape.accumulate = adds;
-      if (!prepareSizes(library, shape, &MatmulShape::k, adds ? block.add : block.write))
+      if (!anySize_ && !prepareSizes(library, shape, &MatmulShape::k, adds ? block.add : block.write))
         return false;
     }
   }
   return true;
 }
 
-// Returns the index of the largest size of which the rows fill seven eighths, else of the last one.
-size_t GroupedProduct::sizeFor(int64_t rows) {
-  size_t i = 0;
-  while (i + 1 < kSizes.size() && kSizes[i] - kSizes[i] / 8 > rows)
-    ++i;
-  return i;
+// Takes away from `rows` those that are multiplied next: an even share of at most so many or, where sizes are prepared,
+// as many as the largest size of which they fill seven eighths, else as the last size.
+GroupedProduct::Piece GroupedProduct::takePiece(std::span<const int64_t> &rows, int64_t most) const {
+  auto left = int64_t(rows.size());
+  Piece piece;
+  if (!library_ || anySize_) {
+    int64_t pieces = (left + most - 1) / most;
+    piece.padded = (left + pieces - 1) / pieces;
+  } else {
+    piece.size = 0;
+    while (size_t(piece.size) + 1 < kSizes.size() && kSizes[piece.size] - kSizes[piece.size] / 8 > left)
+      ++piece.size;
+    piece.padded = kSizes[piece.size];
+  }
+  piece.rows = rows.first(size_t(std::min(left, piece.padded)));
+  rows = rows.subspan(piece.rows.size());
+  return piece;
 }
 
 // Lists the rows of each group in order; those of no group come last.
@@ -165,11 +190,18 @@ void GroupedProduct::sortRows(const Call &call, GroupedScratch &scratch) const {
   begin[0] = 0;
 }
 
-void GroupedProduct::cutChunks(GroupedScratch &scratch, bool withUnrouted) const {
+// Cuts the rows of the first groups into chunks of at most so many rows; a group without rows has one of none. The
+// largest come first, so that threads, of which each takes the next when it is done, end together.
+void GroupedProduct::cutChunks(GroupedScratch &scratch, int64_t groups, int64_t most) {
   scratch.chunks.clear();
-  for (int64_t g = 0; g < what_.batch + withUnrouted; ++g)
-    for (int64_t i = scratch.begin[g]; i < scratch.begin[g + 1]; i += kChunkRows)
-      scratch.chunks.push_back({g, i, std::min(kChunkRows, scratch.begin[g + 1] - i)});
+  for (int64_t g = 0; g < groups; ++g) {
+    int64_t begin = scratch.begin[g], end = scratch.begin[g + 1];
+    scratch.chunks.push_back({g, begin, std::min(most, end - begin)});
+    for (int64_t i = begin + most; i < end; i += most)
+      scratch.chunks.push_back({g, i, std::min(most, end - i)});
+  }
+  std::stable_sort(scratch.chunks.begin(), scratch.chunks.end(),
+                   [](const auto &a, const auto &b) { return a.count > b.count; });
 }
 
 bool GroupedProduct::run(const Call &call, ThreadTeam &team, GroupedScratch &scratch) {
@@ -178,108 +210,100 @@ bool GroupedProduct::run(const Call &call, ThreadTeam &team, GroupedScratch &scr
   uint64_t flops = 2 * uint64_t(routed) * uint64_t(what_.n) * uint64_t(byRows() ? what_.k : what_.m);
   calls_.fetch_add(1, std::memory_order_relaxed);
   flops_.fetch_add(flops, std::memory_order_relaxed);
-  cutChunks(scratch, byRows());
+  if (!byRows() && !library_) {
+    sumByKernel(call, team, scratch);
+    return true;
+  }
+  cutChunks(scratch, what_.batch + byRows(), byRows() ? (anySize_ ? kEvenRows : kChunkRows) : std::max<int64_t>(what_.k, 1));
   std::atomic<bool> good{true};
-  auto need = [&](bool done) {
+  int64_t blocks = byRows() ? 1 : int64_t(blocks_.size());
+  share(team, int64_t(scratch.chunks.size()) * blocks, double(flops), [&](int64_t part, unsigned thread) {
+    const GroupedScratch::Chunk &chunk = scratch.chunks[part / blocks];
+    std::span<const int64_t> rows(scratch.rows.data() + chunk.first, size_t(chunk.count));
+    GroupedScratch::Copies &copies = scratch.ofThreads[thread];
+    bool done = byRows() ? multiplyRows(call, rows, chunk.group, thread, copies)
+                         : sumBlock(call, rows, chunk.group, blocks_[part % blocks], thread, copies);
     if (!done)
       good.store(false, std::memory_order_relaxed);
-  };
-  if (byRows()) {
-    share(team, int64_t(scratch.chunks.size()), double(flops), [&](int64_t part, unsigned thread) {
-      need(multiplyChunk(call, scratch, scratch.chunks[part], thread, scratch.ofThreads[thread]));
-    });
-  } else if (library_) {
-    auto blocks = static_cast<int64_t>(blocks_.size());
-    share(team, what_.batch * blocks, double(flops), [&](int64_t part, unsigned thread) {
-      int64_t group = part / blocks, begin = scratch.begin[group], end = scratch.begin[group + 1];
-      std::span<const int64_t> rows(scratch.rows.data() + begin, size_t(end - begin));
-      need(sumBlock(call, rows, group, blocks_[part % blocks], thread, scratch.ofThreads[thread]));
-    });
-  } else {
-    sumByKernel(call, team, scratch);
-  }
+  });
   return good;
 }
 
 // Computes some rows of C: products with the weights of their group, or zeros if they have none.
-bool GroupedProduct::multiplyChunk(const Call &call, const GroupedScratch &scratch,
-                                   const GroupedScratch::Chunk &chunk, unsigned thread,
-                                   GroupedScratch::Copies &copies) const {
-  std::span<const int64_t> rows(scratch.rows.data() + chunk.first, size_t(chunk.count));
-  if (chunk.group == what_.batch) {
+bool GroupedProduct::multiplyRows(const Call &call, std::span<const int64_t> rows, int64_t group, unsigned thread,
+                                  GroupedScratch::Copies &copies) const {
+  if (group == what_.batch) {
     for (int64_t row : rows)
       std::memset(call.c + row * what_.c_strides[1] * int64_t(cSize_), 0, what_.n * cSize_);
     return true;
   }
-  if (!library_)
-    return multiplyPiece(call, rows, chunk.count, chunk.group, -1, thread, copies);
-  while (!rows.empty()) {
-    size_t size = sizeFor(int64_t(rows.size()));
-    std::span<const int64_t> piece = rows.first(std::min(rows.size(), size_t(kSizes[size])));
-    if (!multiplyPiece(call, piece, kSizes[size], chunk.group, rowIds_[size], thread, copies))
+  while (!rows.empty())
+    if (!multiplyPiece(call, takePiece(rows, kEvenRows), group, thread, copies))
       return false;
-    rows = rows.subspan(piece.size());
-  }
   return true;
 }
 
-// Multiplies rows of one group, padded to so many, by product `id` of the library or, if that is less than
-// 0, by the kernel.
-bool GroupedProduct::multiplyPiece(const Call &call, std::span<const int64_t> rows, int64_t padded,
-                                   int64_t group, int id, unsigned thread,
+// Multiplies rows of one group by the library or, without one, by the kernel.
+bool GroupedProduct::multiplyPiece(const Call &call, const Piece &piece, int64_t group, unsigned thread,
                                    GroupedScratch::Copies &copies) const {
-  int64_t n = what_.n, k = what_.k;
-  std::byte *a = operandA(call).gather(rows, padded, 0, k, copies.a);
+  int64_t n = what_.n, k = what_.k, padded = piece.padded;
+  std::byte *a = operandA(call).gather(piece.rows, padded, 0, k, copies.a);
   std::byte *b = call.b + group * what_.b_strides[0] * int64_t(bSize_);
   Operand result{call.c, n, cSize_, what_.c_strides[1] * int64_t(cSize_), 1};
-  bool inPlace = padded == int64_t(rows.size()) && result.isTogether(rows);
-  std::byte *c = inPlace ? result.row(rows.front()) : copies.c.atLeast(padded * n * cSize_);
-  if (id >= 0) {
-    if (!library_->execute(id, call.firstThread + thread, a, b, c))
-      return false;
-  } else {
+  bool inPlace = padded == int64_t(piece.rows.size()) && result.isTogether(piece.rows);
+  std::byte *c = inPlace ? result.row(piece.rows.front()) : copies.c.atLeast(padded * n * cSize_);
+  if (!library_) {
     void *buffers[] = {a, b, c};
     const int64_t scalars[] = {1, padded, n, k, 0, k, 1, what_.b_strides[0], what_.b_strides[1],
                                what_.b_strides[2], 0, n, 1};
     call.fallback(buffers, scalars, 0, padded);
+  } else if (anySize_) {
+    MatmulShape shape = shape_;
+    shape.m = padded;
+    if (!library_->multiply(shape, call.firstThread + thread, a, b, c))
+      return false;
+  } else if (!library_->execute(rowIds_[piece.size], call.firstThread + thread, a, b, c)) {
+    return false;
   }
-  for (size_t i = 0; !inPlace && i < rows.size(); ++i)
-    std::memcpy(result.row(rows[i]), c + i * n * cSize_, n * cSize_);
+  for (size_t i = 0; !inPlace && i < piece.rows.size(); ++i)
+    std::memcpy(result.row(piece.rows[i]), c + i * n * cSize_, n * cSize_);
   return true;
 }
 
-// Computes some columns of the sum of a group, over its rows in order.
+// Computes a block of the sum of a group, over its rows in order.
 bool GroupedProduct::sumBlock(const Call &call, std::span<const int64_t> rows, int64_t group,
                               const Block &block, unsigned thread, GroupedScratch::Copies &copies) const {
   if (rows.empty()) {
     if (!what_.accumulate)
-      clear(call, group, block.first, block.count);
+      clear(call, group, block);
     return true;
   }
-  int64_t c0 = what_.c_strides[0];
-  std::byte *c = sumsWide() ? copies.c.atLeast(what_.m * block.count * sizeof(float))
-                            : call.c + (group * c0 + block.first) * int64_t(cSize_);
-  bool adds = what_.accumulate && !sumsWide();
-  for (; !rows.empty(); adds = true) {
-    size_t size = sizeFor(int64_t(rows.size()));
-    std::span<const int64_t> piece = rows.first(std::min(rows.size(), size_t(kSizes[size])));
-    std::byte *a = operandA(call).gather(piece, kSizes[size], 0, what_.m, copies.a);
-    std::byte *b = operandB(call).gather(piece, kSizes[size], block.first, block.count, copies.b);
-    if (!library_->execute((adds ? block.add : block.write)[size], call.firstThread + thread, a,
-                           b + block.first * int64_t(bSize_), c))
+  int64_t at = group * what_.c_strides[0] + block.firstRow * what_.c_strides[1] + block.first;
+  std::byte *c = sumsWide() ? copies.c.atLeast(what_.m * block.count * sizeof(float)) : call.c + at * int64_t(cSize_);
+  MatmulShape shape = shape_;
+  shape.m = block.rows, shape.n = block.count;
+  for (bool adds = what_.accumulate && !sumsWide(); !rows.empty(); adds = true) {
+    Piece piece = takePiece(rows, kSumRows);
+    std::byte *a = operandA(call).gather(piece.rows, piece.padded, block.firstRow, block.rows, copies.a) +
+                   block.firstRow * int64_t(aSize_);
+    std::byte *b = operandB(call).gather(piece.rows, piece.padded, block.first, block.count, copies.b) +
+                   block.first * int64_t(bSize_);
+    shape.k = piece.padded, shape.accumulate = adds;
+    unsigned ofAll = call.firstThread + thread;
+    if (anySize_ ? !library_->multiply(shape, ofAll, a, b, c)
+                 : !library_->execute((adds ? block.add : block.write)[piece.size], ofAll, a, b, c))
       return false;
-    rows = rows.subspan(piece.size());
   }
   if (sumsWide())
     round(call, group, block, reinterpret_cast<const float *>(c));
   return true;
 }
 
-// Writes zeros to columns of the sum of a group.
-void GroupedProduct::clear(const Call &call, int64_t group, int64_t first, int64_t count) const {
-  for (int64_t i = 0; i < what_.m; ++i)
-    std::memset(call.c + (group * what_.c_strides[0] + i * what_.c_strides[1] + first) * int64_t(cSize_), 0,
-                count * cSize_);
+// Writes zeros to a block of the sum of a group.
+void GroupedProduct::clear(const Call &call, int64_t group, const Block &block) const {
+  for (int64_t i = block.firstRow; i < block.firstRow + block.rows; ++i)
+    std::memset(call.c + (group * what_.c_strides[0] + i * what_.c_strides[1] + block.first) * int64_t(cSize_), 0,
+                block.count * cSize_);
 }
 
 // Rounds sums to the type of C, which the library multiplies in f32 and bf16 alone.
@@ -301,6 +325,7 @@ void GroupedProduct::sumByKernel(const Call &call, ThreadTeam &team, GroupedScra
   Operand x = operandA(call), y = operandB(call);
   std::byte *a = scratch.ofAll.a.atLeast(routed * m * aSize_), *b = scratch.ofAll.b.atLeast(routed * n * bSize_);
   double flops = 2 * double(routed) * double(m) * double(n);
+  cutChunks(scratch, what_.batch, kChunkRows);
   share(team, int64_t(scratch.chunks.size()), flops, [&](int64_t part, unsigned) {
     const GroupedScratch::Chunk &chunk = scratch.chunks[part];
     std::span<const int64_t> rows(scratch.rows.data() + chunk.first, size_t(chunk.count));

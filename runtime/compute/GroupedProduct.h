@@ -75,14 +75,20 @@ public:
   uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
 
 private:
-  // Lists the rows that the library multiplies at once. Any count is cut into these, the largest first, of
-  // which the last is padded with zero rows.
+  // Lists the rows of products that the library prepares. Where it does not multiply any count of rows, counts are
+  // cut into these, the largest first, of which the last is padded with zero rows.
   static constexpr std::array<int64_t, 8> kSizes = {256, 128, 64, 48, 32, 24, 16, 8};
   using Ids = std::array<int, kSizes.size()>; // of products of the library, by size
-  // Refers to columns of C that are computed at once.
+  // Refers to rows and columns of C that are computed at once.
   struct Block {
-    int64_t first = 0, count = 0;
+    int64_t firstRow = 0, rows = 0, first = 0, count = 0;
     Ids write{}, add{};
+  };
+  // Refers to some rows of one group, how many rows they are multiplied as, and the size that is prepared (-1: none).
+  struct Piece {
+    std::span<const int64_t> rows;
+    int64_t padded = 0;
+    int size = -1;
   };
   struct Operand; // rows that are read (GroupedProduct.cpp)
 
@@ -90,25 +96,28 @@ private:
   bool sumsWide() const; // C is summed in f32 beside it, and rounded once
   bool prepare(MatmulLibrary &library);
   static bool prepareSizes(MatmulLibrary &library, MatmulShape shape, int64_t MatmulShape::*rows, Ids &ids);
-  static size_t sizeFor(int64_t rows);
+  bool prepareBlocks(MatmulLibrary &library);
+  Piece takePiece(std::span<const int64_t> &rows, int64_t most) const;
   void sortRows(const Call &call, GroupedScratch &scratch) const;
-  void cutChunks(GroupedScratch &scratch, bool withUnrouted) const;
+  static void cutChunks(GroupedScratch &scratch, int64_t groups, int64_t most);
   Operand operandA(const Call &call) const;
   Operand operandB(const Call &call) const;
 
-  bool multiplyChunk(const Call &call, const GroupedScratch &scratch, const GroupedScratch::Chunk &chunk,
-                     unsigned thread, GroupedScratch::Copies &copies) const;
-  bool multiplyPiece(const Call &call, std::span<const int64_t> rows, int64_t padded, int64_t group, int id,
-                     unsigned thread, GroupedScratch::Copies &copies) const;
+  bool multiplyRows(const Call &call, std::span<const int64_t> rows, int64_t group, unsigned thread,
+                    GroupedScratch::Copies &copies) const;
+  bool multiplyPiece(const Call &call, const Piece &piece, int64_t group, unsigned thread,
+                     GroupedScratch::Copies &copies) const;
   bool sumBlock(const Call &call, std::span<const int64_t> rows, int64_t group, const Block &block,
                 unsigned thread, GroupedScratch::Copies &copies) const;
-  void clear(const Call &call, int64_t group, int64_t first, int64_t count) const;
+  void clear(const Call &call, int64_t group, const Block &block) const;
   void round(const Call &call, int64_t group, const Block &block, const float *sums) const;
   void sumByKernel(const Call &call, ThreadTeam &team, GroupedScratch &scratch) const;
 
   const planfile::MatmulT &what_;
   MatmulLibrary *library_ = nullptr; // null: the fallback runs
   uint64_t aSize_, bSize_, cSize_;   // bytes of an element
+  bool anySize_ = false;             // the library multiplies any count of rows
+  MatmulShape shape_;                // of a piece, but for its rows (of a sum: and its block)
   Ids rowIds_{};                     // of products by rows
   std::vector<Block> blocks_;        // of sums of terms
   std::atomic<uint64_t> flops_{0}, calls_{0};

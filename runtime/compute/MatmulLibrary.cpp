@@ -42,7 +42,8 @@ struct Functions {
   F(dnnl_primitive_desc_query_md)                                                                \
   F(dnnl_primitive_create)                                                                       \
   F(dnnl_primitive_destroy)                                                                      \
-  F(dnnl_primitive_execute)
+  F(dnnl_primitive_execute)                                                                      \
+  F(dnnl_sgemm)
 #define F(name) decltype(&::name) name = nullptr;
   LLMC_DNNL_FUNCTIONS(F)
 #undef F
@@ -84,6 +85,7 @@ struct MatmulLibrary::Impl {
   bool describe(dnnl_memory_desc_t &desc, planfile::DType type, int64_t batch, int64_t rows,
                 int64_t columns, const int64_t (&strides)[3]) const;
   bool memoriesFor(Context &context, int id);
+  void limitToCaller(Context &context) const;
 };
 
 std::unique_ptr<MatmulLibrary> MatmulLibrary::open(std::string &why) {
@@ -248,14 +250,19 @@ bool MatmulLibrary::Impl::memoriesFor(Context &context, int id) {
          (product.scratchBytes == 0 || make(m.scratch, product.scratch, scratch));
 }
 
+// Keeps the library on the calling thread, which is the only one that uses `context`.
+void MatmulLibrary::Impl::limitToCaller(Context &context) const {
+  if (context.oneThread)
+    return;
+  if (setThreads)
+    setThreads(1);
+  context.oneThread = true;
+}
+
 bool MatmulLibrary::execute(int id, unsigned thread, void *a, void *b, void *c) {
   const Functions &f = impl_->f;
   Context &context = impl_->contexts[thread];
-  if (!context.oneThread) {
-    if (impl_->setThreads)
-      impl_->setThreads(1);
-    context.oneThread = true;
-  }
+  impl_->limitToCaller(context);
   Context::Memories &m = context.memories[id];
   if (!m.a && !impl_->memoriesFor(context, id))
     return false;
@@ -270,6 +277,21 @@ bool MatmulLibrary::execute(int id, unsigned thread, void *a, void *b, void *c) 
   int count = m.scratch ? 4 : 3;
   return f.dnnl_primitive_execute(impl_->products[id].primitive, context.stream, count, args) ==
          dnnl_success;
+}
+
+bool MatmulLibrary::multipliesAnySize(const MatmulShape &s) {
+  constexpr auto kFloat = planfile::DType::F32;
+  return s.aType == kFloat && s.bType == kFloat && s.cType == kFloat && s.batch == 1 && (s.a[1] == 1 || s.a[2] == 1) &&
+         (s.b[1] == 1 || s.b[2] == 1) && s.c[2] == 1;
+}
+
+bool MatmulLibrary::multiply(const MatmulShape &s, unsigned thread, const void *a, const void *b, void *c) {
+  impl_->limitToCaller(impl_->contexts[thread]);
+  char aForm = s.a[2] == 1 ? 'N' : 'T', bForm = s.b[2] == 1 ? 'N' : 'T';
+  return impl_->f.dnnl_sgemm(aForm, bForm, s.m, s.n, s.k, 1.0f, static_cast<const float *>(a),
+                             aForm == 'N' ? s.a[1] : s.a[2], static_cast<const float *>(b),
+                             bForm == 'N' ? s.b[1] : s.b[2], s.accumulate ? 1.0f : 0.0f, static_cast<float *>(c),
+                             s.c[1]) == dnnl_success;
 }
 
 std::vector<MatmulPart> runtime::splitMatmul(MatmulLibrary &library,

@@ -38,12 +38,18 @@ public:
   // Returns why no product of elements of this type is fast; empty if some are.
   std::string whyNot(planfile::DType type) const;
 
+  // Returns whether multiply() computes a product of these strides, types and accumulation, of any sizes.
+  static bool multipliesAnySize(const MatmulShape &shape);
+
   // Makes contexts for `threads` threads; no shape may be prepared afterwards.
   void finish(unsigned threads);
 
   // Runs product `id` on the calling thread alone. `thread` < threads, and no two calls at a
   // time may share it. Returns false if the library failed.
   bool execute(int id, unsigned thread, void *a, void *b, void *c);
+
+  // Runs a product that multipliesAnySize() and that nothing has prepared; otherwise as execute().
+  bool multiply(const MatmulShape &shape, unsigned thread, const void *a, const void *b, void *c);
 
   // Returns the version of oneDNN, such as "2.6.3".
   const std::string &version() const;
