@@ -1,6 +1,6 @@
 // Defines mixtures of experts. Routes say which experts a token takes: [..., token, choice] -> number of
-// an expert, or less than 0 (or past the last) for none. Everything between a router and the weighted sum
-// over choices keeps the tokens' own order; only products look a route up (dialects/graph/README.md).
+// an expert, or less than 0 (or past the last) for none. In the global program everything between a router and the
+// weighted sum over choices keeps the tokens' own order; only products look a route up (dialects/graph/README.md).
 #ifndef LLMC_GRAPH_EXPERTS
 #define LLMC_GRAPH_EXPERTS
 include "dialects/graph/GraphBase.td"
@@ -102,7 +102,7 @@ def Graph_GroupedOuterOp : Graph_ExpertsOp<"grouped_outer", ["getFlops"]> {
 
 //===-- Rows at their experts -----------------------------------------------===//
 //
-// Where ranks share out the experts, rows are sent to the ranks of their experts and back. In the global
+// Rows are sent to their experts and back: to the ranks that share these out, or into their order. In the global
 // program this moves nothing: a token has `choices` slots, at least as many as it has routes, of which
 // the first hold its rows and the others none. On ranks the rows lie in any of their slots
 // (passes/4-partition/Localize/Experts.cpp): only what works row by row may stand in between.
@@ -129,7 +129,7 @@ def Graph_DispatchOp : Graph_ExpertsOp<"dispatch"> {
   let summary = "sends the row of every choice to the rank of its expert";
   let description = [{
     The operand may lack the dim of choices: those of a token then send the same row. Slots without a
-    row hold anything (zeros here).
+    row, where sources are less than 0, hold anything (zeros here).
     Example:
     ```mlir
     %y = graph.dispatch %x, %r, %s {experts = 8}

@@ -29,9 +29,7 @@ void llmc::buildExpertPipeline(mlir::OpPassManager &pm, const ExpertOptions &opt
     balance.biasRate = options.biasRate;
     pm.addPass(createBalanceExperts(balance));
   }
-  if (options.ranks <= 1)
-    return;
-  // Rows are sent to the ranks of their experts and back.
+  // Rows are sent to the ranks of their experts and back; on one rank they come into order.
   ExchangeRowsOptions exchange;
   exchange.ranks = options.ranks;
   exchange.budget = options.budget;

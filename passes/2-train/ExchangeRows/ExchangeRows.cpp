@@ -26,7 +26,9 @@ namespace {
 // Exchanges the rows of one mixture: of all products by the same routes.
 class Mixture {
 public:
-  Mixture(Value routes, int64_t slots, int64_t experts) : routes(routes), slots(slots), experts(experts) {}
+  // Takes `isAlone` where one rank has all experts.
+  Mixture(Value routes, int64_t slots, int64_t experts, bool isAlone)
+      : routes(routes), slots(slots), experts(experts), isAlone(isAlone) {}
 
   // Returns the number of rows that found no slot.
   Value run() {
@@ -119,7 +121,8 @@ private:
                                                                      builder.getF32Type()),
                                                routes, experts);
       arrivedRoutes = exchange.getArrived();
-      sources = exchange.getSources();
+      // Nobody counts what comes from whom where nothing is sent, and the routes have as many slots as rows.
+      sources = isAlone ? routes : Value(exchange.getSources());
       lost = exchange.getLost();
     }
     Value &sent = dispatched[rows];
@@ -146,6 +149,7 @@ private:
 
   Value routes, arrivedRoutes, sources, lost;
   int64_t slots, experts;
+  bool isAlone;
   llvm::DenseMap<Value, Value> atExperts, dispatched, home;
   SmallVector<Operation *> replaced;
 };
@@ -165,8 +169,6 @@ struct ExchangeRows : impl::ExchangeRowsBase<ExchangeRows> {
   using ExchangeRowsBase::ExchangeRowsBase;
 
   void runOnOperation() override {
-    if (ranks <= 1)
-      return;
     if (!(budget >= 1)) {
       getOperation().emitError("X2: a rank has room for ")
           << llvm::formatv("{0}", double(budget)).str() << " times the average of rows, "
@@ -175,6 +177,8 @@ struct ExchangeRows : impl::ExchangeRowsBase<ExchangeRows> {
     }
     llvm::MapVector<Value, GroupedMatmulOp> mixtures; // by routes; the first product
     getOperation().walk([&](GroupedMatmulOp op) { mixtures.insert({op.getRoutes(), op}); });
+    if (ranks <= 1)
+      mixtures.remove_if([](auto &entry) { return countExperts(entry.first) <= 0; });
     bool ok = true;
     for (auto [routes, product] : mixtures)
       ok &= succeeded(check(product));
@@ -184,7 +188,7 @@ struct ExchangeRows : impl::ExchangeRowsBase<ExchangeRows> {
     for (auto [routes, product] : mixtures) {
       int64_t choices = shapeOf(routes).back(), experts = shapeOf(product.getWeights())[0];
       train::ExpertRoom room(choices, experts, ranks, budget);
-      Value rows = Mixture(routes, room.slots, experts).run();
+      Value rows = Mixture(routes, room.slots, experts, ranks <= 1).run();
       if (room.mayLack() || counts)
         lost.push_back(rows);
       ++numMixtures;
@@ -196,6 +200,8 @@ struct ExchangeRows : impl::ExchangeRowsBase<ExchangeRows> {
   }
 
   LogicalResult check(GroupedMatmulOp product) {
+    if (ranks <= 1)
+      return success();
     // Limits of routes are those of mixtures already.
     if (auto route = product.getRoutes().getDefiningOp<RouteOp>(); route && !route.getMixture())
       return route.emitError("X3: has no `mixture`, by which the budget is found, and products of experts follow: "

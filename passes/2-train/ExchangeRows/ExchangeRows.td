@@ -1,14 +1,16 @@
 def ExchangeRows : Pass<"llmc-exchange-rows", "::mlir::ModuleOp"> {
-  let summary = "sends the rows of tokens to the ranks of their experts and back";
+  let summary = "sends the rows of tokens to their experts and back";
   let description = [{
-    Needs: a function with routed products (graph.grouped_matmul), whose routers are a `mixture` each,
-      before it has gradients; `ranks` that share out the experts.
+    Needs: a function with routed products (graph.grouped_matmul), whose routers are a `mixture` each where
+      ranks share out the experts, before it has gradients; `ranks` that share them out.
     Gives: before the first product of each mixture graph.exchange_routes and graph.dispatch, behind what
       follows row by row graph.collect. In between rows have slots: `budget` times as many as choices,
       rounded up, and at most as many as rows could arrive. Products there are `exchanged`. Where slots may
       not suffice, or where `counts` says so, @forward has one more result, graph.output = "moe_lost": how
       many rows found none.
-      Changes nothing where there is one rank, or no mixture.
+      One rank has all experts: rows go nowhere, slots are as many as choices, and routes stand for sources. Rows come to lie in order of
+      their experts (passes/4-partition/Localize), so that products find those of an expert side by side and
+      copy none. Changes nothing where there is no mixture.
     Keeps: all values in the global program, where slots hold the rows of their own token. Gradients
       follow: collect is the adjoint of dispatch, so that a layer has two exchanges of rows in each
       direction.

@@ -78,16 +78,25 @@ SmallVector<Value> RowExchange::write(OpBuilder &builder, Operation *op, ValueRa
   Build b(builder, loc);
   int64_t experts = op->getAttrOfType<IntegerAttr>("experts").getInt();
   Order order = orderOf(builder, loc, operands[routesOperand(op)], experts);
+  const bool isAlone = mesh.getSize(planfile::AxisRole::Expert) == 1;
   if (isa<DispatchOp>(op)) {
     SmallVector<int64_t> shape(shapeOf(order.places));
     shape.push_back(shapeOf(operands[0]).back());
     Value packed = PackRowsOp::create(builder, loc, RankedTensorType::get(shape, elementOf(operands[0])), operands[0],
                                       order.places);
+    if (isAlone)
+      return {packed};
     return {exchanged(builder, op, packed, order.counts, countsOf(builder, loc, operands[2]), types[0])};
   }
   if (isa<CollectOp>(op)) {
-    Value back = exchanged(builder, op, operands[0], countsOf(builder, loc, operands[2]), order.counts, types[0]);
+    Value back = isAlone ? operands[0] : exchanged(builder, op, operands[0], countsOf(builder, loc, operands[2]), order.counts, types[0]);
     return {UnpackRowsOp::create(builder, loc, types[0], back, order.places)};
+  }
+  if (isAlone) { // All rows that are sent arrive, in their order.
+    if (op->getResult(1).use_empty() && op->getResult(2).use_empty())
+      return {order.sorted, Value(), Value()};
+    auto arrived = ArrivedRoutesOp::create(builder, loc, types, order.sorted, order.counts);
+    return {order.sorted, arrived.getSources(), arrived.getLost()};
   }
   // Counts go ahead, so that the numbers of experts find their places.
   auto received = AllToAllOp::create(builder, loc, countType(builder), order.counts, axes(op), 0, 0);

@@ -8,7 +8,7 @@ namespace llmc {
 
 // Builds what a rank does for graph.exchange_routes, graph.dispatch and graph.collect: rows are sorted by
 // their experts and go to the ranks that have these, each as often as it has choices; they come to lie there
-// one source behind the other, and go back the same way. Test: test/passes/4-partition/localize-experts.mlir.
+// one source behind the other, and go back the same way. Where a rank has all experts, they stay there, sorted. Test: test/passes/4-partition/localize-experts.mlir.
 class RowExchange {
 public:
   explicit RowExchange(parallel::MeshAttr mesh) : mesh(mesh) {}

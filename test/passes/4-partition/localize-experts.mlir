@@ -57,3 +57,33 @@ module attributes {parallel.mesh = #parallel.mesh<["pp"=1, "dp"=2]>} {
     return {parallel.in = [#four, #rows]} %y, %s : tensor<2x4x2x3xf32>, tensor<2x4x8xi64>
   }
 }
+
+// -----
+
+// Rows stay on their rank, in order of their experts, where each rank has all of these.
+// CHECK: %[[PLACES:.*]], %[[SORTED:.*]], %{{.*}} = graph.sort_routes %arg1 {experts = 4 : i64}
+// CHECK-NOT: graph.arrived_routes
+// CHECK: %[[PACKED:.*]] = graph.pack_rows %arg0, %[[PLACES]]
+// CHECK: %[[UP:.*]] = graph.grouped_matmul %[[PACKED]], %{{.*}}, %[[SORTED]] {exchanged}
+// CHECK: graph.unpack_rows %[[UP]], %[[PLACES]]
+// CHECK-NOT: parallel.exchange_rows
+#two = #parallel.sharding<[{"dp"}, {}]>
+#rows = #parallel.sharding<[{"dp"}, {}, {}]>
+#four = #parallel.sharding<[{"dp"}, {}, {}, {}]>
+#whole = #parallel.sharding<[{}, {}, {}]>
+module attributes {parallel.mesh = #parallel.mesh<["pp"=1, "dp"=2]>} {
+  func.func @forward_0(%x: tensor<2x4x8xf32> {graph.input = "x", parallel.sharding = #rows}, %r: tensor<2x4x2xi64>
+                       {graph.input = "r", parallel.sharding = #rows},
+                       %w: tensor<4x8x8xf32> {graph.input = "w", parallel.sharding = #whole})
+      -> (tensor<2x4x2x8xf32> {graph.output = "y"}) attributes {parallel.stage = 0 : i64, parallel.procedure = "forward"} {
+    %a, %s, %n = graph.exchange_routes %r {experts = 4, parallel.in = [#rows], parallel.out = [#rows, #rows, #two]}
+        : (tensor<2x4x2xi64>) -> (tensor<2x4x2xi64>, tensor<2x4x2xi64>, tensor<2x4xf32>)
+    %d = graph.dispatch %x, %r, %r {experts = 4, parallel.in = [#rows, #rows, #rows], parallel.out = [#four]}
+        : (tensor<2x4x8xf32>, tensor<2x4x2xi64>, tensor<2x4x2xi64>) -> tensor<2x4x2x8xf32>
+    %u = graph.grouped_matmul %d, %w, %a {exchanged, parallel.in = [#four, #whole, #rows], parallel.out = [#four]}
+        : (tensor<2x4x2x8xf32>, tensor<4x8x8xf32>, tensor<2x4x2xi64>) -> tensor<2x4x2x8xf32>
+    %y = graph.collect %u, %r, %r {experts = 4, parallel.in = [#four, #rows, #rows], parallel.out = [#four]}
+        : (tensor<2x4x2x8xf32>, tensor<2x4x2xi64>, tensor<2x4x2xi64>) -> tensor<2x4x2x8xf32>
+    return {parallel.in = [#four]} %y : tensor<2x4x2x8xf32>
+  }
+}
