@@ -1,3 +1,4 @@
+#include "dialects/graph/Build.h"
 #include "dialects/parallel/Annotations.h"
 #include "passes/4-partition/Origin.h"
 #include "passes/4-partition/Passes.h"
@@ -69,14 +70,24 @@ static bool onlyGathers(ShardingAttr from, ShardingAttr to) {
   return true;
 }
 
+// Returns what a cast to a wider type was made of, which moves in fewer bytes; else the value.
+static Value asNarrow(Value value) {
+  auto cast = value.getDefiningOp<graph::CastOp>();
+  if (!cast || !graph::isFloat(value) || !graph::isFloat(cast.getOperand()) ||
+      getSharding(cast.getOperand()) != getSharding(value))
+    return value;
+  auto bits = [](Value v) { return graph::elementOf(v).getIntOrFloatBitWidth(); };
+  return bits(cast.getOperand()) < bits(value) ? cast.getOperand() : value;
+}
+
 namespace {
 struct InsertReshards : llmc::impl::InsertReshardsBase<InsertReshards> {
   void runOnOperation() override;
   LogicalResult bridge(OpOperand &use);
 
   // Maps a value, a sharding and, if the reshard is placed before its first user, that user's stage
-  // and direction to the reshard made for them.
-  std::map<std::tuple<void *, const void *, const void *, bool>, ReshardOp> made;
+  // and direction to what was made of the value for them.
+  std::map<std::tuple<void *, const void *, const void *, bool>, Value> made;
 };
 } // namespace
 
@@ -95,22 +106,35 @@ LogicalResult InsertReshards::bridge(OpOperand &use) {
   Operation *like = atUser ? user : producer;
   Attribute stage = like->getAttr(kStage);
   bool backward = like->hasAttr(kBackward);
-  ReshardOp &reshard = made[{value.getAsOpaquePointer(), to.getAsOpaquePointer(),
-                             atUser ? stage.getAsOpaquePointer() : nullptr, backward && atUser}];
-  if (!reshard) {
+  Value &moved = made[{value.getAsOpaquePointer(), to.getAsOpaquePointer(),
+                       atUser ? stage.getAsOpaquePointer() : nullptr, backward && atUser}];
+  if (!moved) {
     OpBuilder builder(user);
     if (!atUser)
       builder.setInsertionPointAfter(producer);
-    reshard = ReshardOp::create(builder, value.getLoc(), value.getType(), value, from, to);
+    auto mark = [&](Operation *op) {
+      if (stage)
+        op->setAttr(kStage, stage);
+      if (backward)
+        op->setAttr(kBackward, builder.getUnitAttr());
+    };
+    // Sums are added in the type that they have.
     bool sums = from.getUnreduced() != to.getUnreduced();
-    reshard->setAttr(kOrigin, makeOrigin(value, changedAxes(from, to),
+    Value sent = sums ? value : asNarrow(value);
+    auto reshard = ReshardOp::create(builder, value.getLoc(), sent.getType(), sent, from, to);
+    reshard->setAttr(kOrigin, makeOrigin(sent, changedAxes(from, to),
                                          sums ? "partial sums" : "used otherwise than made"));
-    if (stage)
-      reshard->setAttr(kStage, stage);
-    if (backward)
-      reshard->setAttr(kBackward, builder.getUnitAttr());
+    mark(reshard);
+    moved = reshard.getResult();
+    if (sent != value) {
+      auto cast = graph::CastOp::create(builder, value.getLoc(), value.getType(), moved);
+      cast->setAttr(kIn, builder.getArrayAttr(to));
+      cast->setAttr(kOut, builder.getArrayAttr(to));
+      mark(cast);
+      moved = cast.getResult();
+    }
   }
-  use.set(reshard.getResult());
+  use.set(moved);
   return success();
 }
 

@@ -8,7 +8,8 @@ def InsertReshards : Pass<"llmc-insert-reshards", "::mlir::ModuleOp"> {
       annotations, so that a mesh of one rank has no reshard at all.
     Keeps: every op; global types.
     A reshard that reduces or cuts is placed behind the definition, one that gathers
-    before its first user: a stage boundary between them then carries fewer bytes.
+    before its first user: a stage boundary between them then carries fewer bytes. What a
+    cast has widened moves as it was before, if nothing is summed, and is widened again.
     Example: test/passes/4-partition/insert-reshards.mlir
   }];
   let dependentDialects = ["::llmc::parallel::ParallelDialect"];

@@ -74,3 +74,33 @@ func.func @one(%x: tensor<4x8xf32> {parallel.sharding = #columns}) -> tensor<4x8
   return %0 : tensor<4x8xf32>
 }
 }
+
+// -----
+
+// What was just widened moves in the type that it had; partial sums are added in the wide one.
+
+#all = #parallel.sharding<[{}, {}]>
+#rows = #parallel.sharding<[{"tp"}, {}]>
+#partial = #parallel.sharding<[{}, {}], unreduced = {"tp" : sum}>
+module attributes {parallel.mesh = #parallel.mesh<["dp"=1, "pp"=1, "tp"=2]>} {
+// CHECK-LABEL: func.func @widened
+func.func @widened(%x: tensor<4x8xbf16> {parallel.sharding = #rows}, %w: tensor<8x8xbf16> {parallel.sharding = #rows})
+    -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  // CHECK-NEXT: %[[WIDE:.*]] = graph.cast %arg0
+  // CHECK-NEXT: %[[N:.*]] = graph.neg %[[WIDE]]
+  // CHECK-NEXT: %[[R:.*]] = parallel.reshard %arg0 from <[{"tp"}, {}]> to <[{}, {}]> {{.*}}tensor<4x8xbf16>
+  // CHECK-NEXT: %[[WIDER:.*]] = graph.cast %[[R]] {{.*}} : (tensor<4x8xbf16>) -> tensor<4x8xf32>
+  // CHECK-NEXT: graph.exp %[[WIDER]]
+  %0 = graph.cast %x {parallel.in = [#rows], parallel.out = [#rows]} : (tensor<4x8xbf16>) -> tensor<4x8xf32>
+  %1 = graph.neg %0 {parallel.in = [#rows], parallel.out = [#rows]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = graph.exp %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: %[[Y:.*]] = graph.matmul
+  // CHECK-NEXT: %[[S:.*]] = graph.cast %[[Y]]
+  // CHECK-NEXT: parallel.reshard %[[S]] from <[{}, {}], unreduced = {"tp": sum}> to <[{}, {}]> {{.*}}tensor<4x8xf32>
+  %3 = graph.matmul "sd,de->se" %x, %w {parallel.in = [#parallel.sharding<[{}, {"tp"}]>, #rows], parallel.out = [#partial]}
+      : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
+  %4 = graph.cast %3 {parallel.in = [#partial], parallel.out = [#partial]} : (tensor<4x8xbf16>) -> tensor<4x8xf32>
+  %5 = graph.add %2, %4 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return {parallel.in = [#rows, #all]} %1, %5 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+}
