@@ -24,7 +24,9 @@ bool llmc::parallel::areOverReplicas(Operation *op, ArrayAttr axes) {
 }
 
 bool llmc::parallel::scattersGradients(ReduceScatterOp op) {
-  return areOverReplicas(op, op.getAxes()) && cast<RankedTensorType>(op.getOperand().getType()).getRank() <= 2;
+  auto origin = op->getAttrOfType<DictionaryAttr>(kOrigin);
+  auto tactic = origin ? origin.getAs<StringAttr>("tactic") : StringAttr();
+  return areOverReplicas(op, op.getAxes()) && tactic && tactic == "state";
 }
 
 bool llmc::parallel::isInference(ModuleOp module) {

@@ -26,10 +26,11 @@ PLAIN = {"relu": lambda x: np.maximum(x, 0), "silu": lambda x: x * sigmoid(x), "
 
 class Mixture:
     """A table, a router and one MoE: `flat` gives it tokens [rows, width], else [batch, sequence, width]. By the
-    largest of `others` scores all is multiplied: a choice that routes to no expert."""
+    largest of `others` scores all is multiplied: a choice that routes to no expert. It is `spread`: scattered to
+    where it was chosen, and projected."""
 
-    def __init__(self, k, activation, flat=False, biases=True, gate=False, others=0, **attributes):
-        self.k, self.activation, self.flat, self.gate = k, activation, flat, gate
+    def __init__(self, k, activation, flat=False, biases=True, gate=False, others=0, spread=False, **attributes):
+        self.k, self.activation, self.flat, self.gate, self.spread = k, activation, flat, gate, spread
         self.attributes = attributes
         draw = np.random.default_rng(5).normal
         self.fusion = attributes.get("swiglu_fusion", 0)
@@ -57,7 +58,13 @@ class Mixture:
         y = g.op("MoE", rows if self.flat else embedded, g.op("MatMul", rows, "router"), *given,
                  domain="com.microsoft", k=self.k, activation_type=self.activation, **self.attributes)
         if "others" in self.weights:
-            largest = g.op("TopK", g.op("MatMul", rows, "others"), g.constant([1], "int64"), axis=-1)
+            scores = g.op("MatMul", rows, "others")
+            largest = g.op("TopK", scores, g.constant([1], "int64"), axis=-1)
+            if self.spread:
+                places = g.op("ArgMax", scores, axis=-1, keepdims=1)
+                zeros = g.op("Mul", scores, g.constant(0, "float32"))
+                largest = g.op("MatMul", g.op("ScatterElements", zeros, places, largest, axis=-1),
+                               g.op("Transpose", "others", perm=[1, 0]))
             y = g.op("Mul", g.op("Reshape", y, g.constant([-1, WIDTH], "int64")), largest)
         g.output(g.op("Reshape", y, g.op("Shape", embedded)), "logits", "batch", "sequence", WIDTH)
         g.write(path)
@@ -141,6 +148,8 @@ for title, mixture in CASES.items():
         suite.run(" ".join([f"{title} on {mesh}", *flags]), equal, mixture, mesh, *flags)
 suite.run("another choice beside, --ep 2", equal, Mixture(2, "silu", others=3), "2x1x1", "--ep", "2")
 suite.run("another choice beside, all checks", verified, Mixture(2, "silu", flat=True, others=3), "2x1x1", "--ep", "2", "--moe-budget", "1.5")
+suite.run("another choice, spread, in bf16", verified, Mixture(2, "silu", flat=True, others=3, spread=True), "2x1x1", "--precision",
+          "bf16")
 suite.run("more experts for a token than there are", refused, Mixture(5, "silu"), "k = 5", "of 4")
 suite.run("no expert for a token", refused, Mixture(0, "silu"), "k = 0")
 suite.run("an unknown activation", refused, Mixture(1, "tanh"), "activation_type 'tanh'", "relu, gelu, silu")
