@@ -79,3 +79,25 @@ func.func @forward(%x: tensor<4x4xf32> {graph.input = "x"}, %mask: tensor<4x4xf3
   }
   return %y : tensor<4x4xf32>
 }
+
+// -----
+
+// What is added to an activation of its shape takes the low type, though a sum of its scores is full: what a residual
+// stream carries on is not widened by the shares of experts.
+
+graph.source @w : tensor<4x4xf32> {init = #graph.init_kind<normal>, init_std = 2.0e-2}
+graph.state @p : tensor<4x4xf32> parameter views [#graph.view<@w, 0, [4, 1]>]
+
+// CHECK-LABEL: func.func @forward(
+func.func @forward(%x: tensor<4x4xf32> {graph.input = "x"}, %w: tensor<4x4xf32> {graph.state = @p}) -> tensor<4x4xf32> {
+  // CHECK: %[[H:.*]] = graph.matmul {{.*}} -> tensor<4x4xbf16>
+  %h = graph.matmul "ab,cb->ac" %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %total = graph.reduce %h {dims = array<i64: 1>, kind = #graph.reduce_kind<sum>} : (tensor<4x4xf32>) -> tensor<4xf32>
+  %wide = graph.broadcast %total {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<4x4xf32>
+  // CHECK: %[[SHARE:.*]] = graph.div {{.*}} -> tensor<4x4xf32>
+  %share = graph.div %h, %wide : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  // CHECK: %[[NARROW:.*]] = graph.cast %[[SHARE]] : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+  // CHECK: graph.add %[[H]], %[[NARROW]] : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  %sum = graph.add %h, %share : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %sum : tensor<4x4xf32>
+}
