@@ -128,7 +128,7 @@ bool GroupedProduct::prepareBlocks(MatmulLibrary &library) {
     shape_.cType = DType::F32;
   anySize_ = MatmulLibrary::multipliesAnySize(shape_);
   const bool isFew = what_.batch < kFewGroups, cutsRows = anySize_ && what_.m > what_.n;
-  const int64_t longest = anySize_ ? kBlockOfLonger : kBlockColumns, step = isFew ? kBlockColumnsOfFew : longest;
+  const int64_t longest = anySize_ ? kBlockOfLonger : kBlockColumns, step = isFew && !anySize_ ? kBlockColumnsOfFew : longest;
   const int64_t side = cutsRows ? what_.m : what_.n;
   for (int64_t first = 0; first < side; first += step) {
     Block &block = blocks_.emplace_back();
