@@ -272,6 +272,17 @@ TEST(GroupedProduct, AccumulatesTerms) {
     Case(RoutingForm::Terms, types, drawn(900, 4), 6, 24, 264, 1, 1, true).check(nameOf(RoutingForm::Terms, types));
 }
 
+// Cuts a sum along its longer side, rows or columns, and its terms; rows of a group are shared evenly.
+TEST(GroupedProduct, InSeveralPieces) {
+  for (auto [width, n] : {std::pair(1100, 40), std::pair(40, 1100)})
+    for (bool accumulate : {false, true})
+      Case(RoutingForm::Terms, {}, drawn(700, 3), 3, width, n, 1, 1, accumulate)
+          .check("a sum of " + std::to_string(width) + " x " + std::to_string(n));
+  Case(RoutingForm::Terms, {}, std::vector<int64_t>(2500, kFirst), 1, 24, 16).check("many terms");
+  for (int64_t rows : {319, 320, 321, 641, 2500})
+    Case(RoutingForm::Rows, {}, std::vector<int64_t>(rows, kFirst), 1, 24, 16).check(std::to_string(rows) + " rows");
+}
+
 TEST(GroupedProduct, TransposedWeights) {
   Case one(RoutingForm::Rows, {}, drawn(333, 4), 4, 24, 40);
   one.what.b_strides = {24 * 40, 1, 24};
