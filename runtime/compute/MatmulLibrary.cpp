@@ -287,11 +287,13 @@ bool MatmulLibrary::multipliesAnySize(const MatmulShape &s) {
 
 bool MatmulLibrary::multiply(const MatmulShape &s, unsigned thread, const void *a, const void *b, void *c) {
   impl_->limitToCaller(impl_->contexts[thread]);
+  // Takes the stride between rows, or columns, for at least their length: that of a single one may be anything.
   char aForm = s.a[2] == 1 ? 'N' : 'T', bForm = s.b[2] == 1 ? 'N' : 'T';
-  return impl_->f.dnnl_sgemm(aForm, bForm, s.m, s.n, s.k, 1.0f, static_cast<const float *>(a),
-                             aForm == 'N' ? s.a[1] : s.a[2], static_cast<const float *>(b),
-                             bForm == 'N' ? s.b[1] : s.b[2], s.accumulate ? 1.0f : 0.0f, static_cast<float *>(c),
-                             s.c[1]) == dnnl_success;
+  int64_t aStride = aForm == 'N' ? std::max(s.a[1], s.k) : std::max(s.a[2], s.m);
+  int64_t bStride = bForm == 'N' ? std::max(s.b[1], s.n) : std::max(s.b[2], s.k);
+  return impl_->f.dnnl_sgemm(aForm, bForm, s.m, s.n, s.k, 1.0f, static_cast<const float *>(a), aStride,
+                             static_cast<const float *>(b), bStride, s.accumulate ? 1.0f : 0.0f,
+                             static_cast<float *>(c), std::max(s.c[1], s.n)) == dnnl_success;
 }
 
 std::vector<MatmulPart> runtime::splitMatmul(MatmulLibrary &library,

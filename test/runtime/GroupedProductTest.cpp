@@ -283,6 +283,16 @@ TEST(GroupedProduct, InSeveralPieces) {
     Case(RoutingForm::Rows, {}, std::vector<int64_t>(rows, kFirst), 1, 24, 16).check(std::to_string(rows) + " rows");
 }
 
+// Multiplies vectors, whose strides between rows may be any.
+TEST(GroupedProduct, OfOneFeature) {
+  for (auto [width, n] : {std::pair(1, 24), std::pair(24, 1), std::pair(1, 1)})
+    for (RoutingForm form : {RoutingForm::Rows, RoutingForm::Terms})
+      Case(form, {}, drawn(100, 3), 3, width, n).check(std::to_string(width) + " to " + std::to_string(n));
+  Case one(RoutingForm::Rows, {}, drawn(100, 3), 3, 1, 24);
+  one.what.b_strides = {24, 1, 1};
+  one.check("transposed");
+}
+
 TEST(GroupedProduct, TransposedWeights) {
   Case one(RoutingForm::Rows, {}, drawn(333, 4), 4, 24, 40);
   one.what.b_strides = {24 * 40, 1, 24};
