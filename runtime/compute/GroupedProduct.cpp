@@ -124,9 +124,11 @@ bool GroupedProduct::prepareBlocks(MatmulLibrary &library) {
   shape_.a[1] = 1, shape_.a[2] = what_.m;
   shape_.b[1] = what_.n, shape_.b[2] = 1;
   shape_.c[1] = what_.c_strides[1], shape_.c[2] = 1;
+  if (sumsWide() && what_.c_type != DType::BF16)
+    return false; // round() knows no other type
   if (sumsWide())
     shape_.cType = DType::F32;
-  anySize_ = MatmulLibrary::multipliesAnySize(shape_);
+  anySize_ = !sumsWide() && MatmulLibrary::multipliesAnySize(shape_);
   const bool isFew = what_.batch < kFewGroups, cutsRows = anySize_ && what_.m > what_.n;
   const int64_t longest = anySize_ ? kBlockOfLonger : kBlockColumns, step = isFew && !anySize_ ? kBlockColumnsOfFew : longest;
   const int64_t side = cutsRows ? what_.m : what_.n;

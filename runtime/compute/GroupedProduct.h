@@ -1,6 +1,6 @@
-// Runs products of routed rows (planfile::Routing), each as one call over all groups: rows are copied
-// together by their group, multiplied by the library or by the program's own kernel, and copied back. The
-// test is test/runtime/GroupedProductTest.cpp.
+// Runs products of routed rows (planfile::Routing), each as one call over all groups: rows that do not lie
+// together are copied so by their group, multiplied by the library or by the program's own kernel, and copied
+// back. The test is test/runtime/GroupedProductTest.cpp.
 //
 // The cut into pieces depends on the routes and sizes alone, and each piece computes the same on any thread:
 // the number of threads changes no bits. The work is that of the routed rows.

@@ -50,6 +50,8 @@ struct Types {
 };
 
 runtime::KernelFunction kernelOf(Types types, bool adds) {
+  if (types.in == DType::F32 && types.out == DType::BF16)
+    return adds ? multiply<DType::F32, DType::BF16, true> : multiply<DType::F32, DType::BF16, false>;
   if (types.in == DType::F32)
     return adds ? multiply<DType::F32, DType::F32, true> : multiply<DType::F32, DType::F32, false>;
   if (types.out == DType::F32)
@@ -278,6 +280,8 @@ TEST(GroupedProduct, InSeveralPieces) {
     for (bool accumulate : {false, true})
       Case(RoutingForm::Terms, {}, drawn(700, 3), 3, width, n, 1, 1, accumulate)
           .check("a sum of " + std::to_string(width) + " x " + std::to_string(n));
+  for (auto [width, n] : {std::pair(1100, 40), std::pair(40, 1100)})
+    Case(RoutingForm::Terms, {DType::F32, DType::BF16}, drawn(700, 3), 3, width, n).check("sums that are rounded");
   Case(RoutingForm::Terms, {}, std::vector<int64_t>(2500, kFirst), 1, 24, 16).check("many terms");
   for (int64_t rows : {319, 320, 321, 641, 2500})
     Case(RoutingForm::Rows, {}, std::vector<int64_t>(rows, kFirst), 1, 24, 16).check(std::to_string(rows) + " rows");
