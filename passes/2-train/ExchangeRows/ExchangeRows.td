@@ -8,9 +8,9 @@ def ExchangeRows : Pass<"llmc-exchange-rows", "::mlir::ModuleOp"> {
       rounded up, and at most as many as rows could arrive. Products there are `exchanged`. Where slots may
       not suffice, or where `counts` says so, @forward has one more result, graph.output = "moe_lost": how
       many rows found none.
-      One rank has all experts: rows go nowhere, slots are as many as choices, and routes stand for sources. Rows come to lie in order of
-      their experts (passes/4-partition/Localize), so that products find those of an expert side by side and
-      copy none. Changes nothing where there is no mixture.
+      One rank has all experts: rows go nowhere, slots are as many as choices, and routes stand for
+      sources. Rows come to lie in order of their experts (passes/4-partition/Localize), so that products
+      find those of an expert side by side and copy none. Changes nothing where there is no mixture.
     Keeps: all values in the global program, where slots hold the rows of their own token. Gradients
       follow: collect is the adjoint of dispatch, so that a layer has two exchanges of rows in each
       direction.

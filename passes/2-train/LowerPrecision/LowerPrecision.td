@@ -8,7 +8,8 @@ def LowerPrecision : Pass<"llmc-lower-precision", "::mlir::ModuleOp"> {
       another type: products, attention and what layers carry in `element`,
       statistics of norms, sums and log-sum-exps in f32. Arithmetic on weights
       alone (1 + scale) is done in f32. Where activations meet a tensor that is
-      not computed from weights and is in f32 (a mask, a table), both are f32.
+      not computed from weights and is in f32 (a mask, a table), both are f32;
+      the sum of two activations of one shape, of which one is in f32, is low.
       Results of @forward keep their types.
       With `element` f32, what depends on a low parameter of the file is f32.
     Keeps: tensors that depend on no parameter, such as positions, tables and
