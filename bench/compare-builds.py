@@ -26,7 +26,7 @@ DATA = os.path.join(ROOT, "test", "data")
 ONNX = ["gpt2/dynamo.onnx", "gpt2/torchscript.onnx", "gpt2-tiny/dynamo.onnx", "gpt2-tiny/torchscript.onnx",
         "gpt2-tiny/attention23.onnx"]
 SHAPED = ["gpt2", "llama", "mistral", "qwen2", "qwen3", "gpt_neox", "phi", "phi3", "gemma2", "gemma3_text",
-          "olmo2", "bert", "roberta", "distilbert"]
+          "olmo2", "nemotron", "bert", "roberta", "distilbert"]
 # Names of the same number in different configs.
 LAYERS, WIDTH, HEADS = ["n_layer", "n_layers", "num_hidden_layers"], ["n_embd", "dim", "hidden_size"], \
     ["n_head", "n_heads", "num_attention_heads"]

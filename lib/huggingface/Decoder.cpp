@@ -41,7 +41,7 @@ Decoder hf::readDecoder(Config &config, const CompileOptions &options,
   d.layers.resize(countLayers(config, {"num_hidden_layers"}, defaults.layers));
   d.context = config.positive({"max_position_embeddings"}, defaults.context);
   d.sequence = chooseSequence(config, options, d.context, false);
-  d.deviation = config.positiveNumber({"initializer_range"}, 0.02);
+  d.deviation = config.positiveNumber({"initializer_range"}, defaults.deviation);
   d.tied = config.flag({"tie_word_embeddings"}, defaults.tied) && options.tie != Tie::Off;
   d.norm = {Norm::Kind::Rms, config.positiveNumber({"rms_norm_eps"}, defaults.epsilon)};
   d.scale = 1 / std::sqrt(double(d.headDim));
@@ -58,7 +58,8 @@ Decoder hf::readGemma(Config &config, const CompileOptions &options, int64_t voc
                            .activationField = "hidden_activation"});
   if (config.flag({"use_bidirectional_attention"}, false))
     config.note("\"use_bidirectional_attention\" is not supported: only decoders are");
-  d.norm.kind = Norm::Kind::RmsOnePlus;
+  d.norm.onePlus = true;
+  d.norm.start = Init::zeros();
   d.names.afterAttention = "post_attention_layernorm";
   d.names.beforeMlp = "pre_feedforward_layernorm";
   d.names.afterMlp = "post_feedforward_layernorm";

@@ -80,7 +80,7 @@ struct DecoderDefaults {
   int64_t kvHeads = 0; // 0: heads
   int64_t headDim = 0; // 0: width / heads
   int64_t context = 2048;
-  double epsilon = 1e-6;
+  double epsilon = 1e-6, deviation = 0.02;
   bool tied = false;
   const char *activation = "silu", *activationField = "hidden_act";
 };

@@ -82,9 +82,8 @@ Value Layers::project(const std::string &name, Value x, Value table) {
 //===-- Norms, activations --------------------------------------------------===//
 
 Value Layers::scaleOf(const std::string &name, int64_t width, const Norm &norm) {
-  bool onePlus = norm.kind == Norm::Kind::RmsOnePlus;
-  Value scale = b_.whole(name + ".weight", {width}, onePlus ? Init::zeros() : Init::ones());
-  if (!onePlus)
+  Value scale = b_.whole(name + ".weight", {width}, norm.start);
+  if (!norm.onePlus)
     return scale;
   graph::Build at = b_.at(name);
   return at.add(scale, at.constant(1, at.builder.getF32Type()));

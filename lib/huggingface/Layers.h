@@ -15,10 +15,12 @@ enum class Activation { GeluTanh, GeluErf, GeluQuick, Relu, ReluSquared, Silu, T
 // Returns the activation that a field names. Notes an unknown one and returns GeluTanh.
 Activation readActivation(Config &config, Config::Names names, const char *fallback);
 
-// Describes a norm; for RmsOnePlus the checkpoint stores scale - 1.
+// Describes a norm.
 struct Norm {
-  enum class Kind { Layer, Rms, RmsOnePlus } kind = Kind::Layer;
+  enum class Kind { Layer, Rms } kind = Kind::Layer;
   double epsilon = 1e-5;
+  bool onePlus = false;      // the checkpoint stores scale - 1
+  Init start = Init::ones(); // of what the checkpoint stores as the scale
 };
 
 // Describes a matrix [out, in] of the checkpoint in the layout of torch.nn.Linear, or the rows

@@ -58,6 +58,7 @@ TEST(Architectures, Sizes) {
               "intermediate_size": 6912, "num_attention_heads": 4, "num_key_value_heads": 1,
               "vocab_size": 262144, "sliding_window": 512)", 999'885'952},
            {"OLMo 2 7B", R"("model_type": "olmo2", "vocab_size": 100352)", 7'298'617'344},
+           {"Nemotron-4 15B", R"("model_type": "nemotron", "num_key_value_heads": 8)", 15'628'775'424},
            {"BERT base", R"("model_type": "bert")", 109'514'298},
            {"RoBERTa base", R"("model_type": "roberta", "max_position_embeddings": 514,
               "type_vocab_size": 1)", 124'697'433},

@@ -38,6 +38,7 @@ MODELS = {
     "gemma3_text": (12912, 3, ["attention x3", "rotary x6", "mlp x3", "rms norm x19",
                                "embedding x1", "head x1"]),
     "olmo2": (9168, 2, with_norms("rms norm x9")),
+    "nemotron": (12080, 2, with_norms("layer norm x5")),
     "mixtral": (34824, 2, with_mixture("mixture x2")),
     "qwen2_moe": (24024, 2, with_mixture("mlp x2", "mixture x2")),
     "qwen3_moe": (25704, 3, ["attention x3", "rotary x6", "mlp x1", "mixture x2", "rms norm x13",

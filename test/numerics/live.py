@@ -75,7 +75,7 @@ def check(folder, seed):
 
 ARCHITECTURES = ["llama", "mistral", "qwen2", "qwen3", "gpt_neox", "phi", "phi3", "gemma2",
                  "gemma3_text", "olmo2", "bert", "roberta", "distilbert", "mixtral", "qwen2_moe", "qwen3_moe",
-                 "deepseek_v2", "deepseek_v3", "gpt_oss"]
+                 "deepseek_v2", "deepseek_v3", "gpt_oss", "nemotron"]
 
 
 def draw_mesh(config, rng):

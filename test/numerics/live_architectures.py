@@ -52,7 +52,7 @@ PLAIN = ("default", "default", "linear", "dynamic", "yarn", "llama3", "longrope"
 def draw_decoder(d, name):
     heads = d.one(2, 4, 6, 8)
     head_dim = d.one(4, 8, 10, 16)
-    own = name in ("llama", "mistral", "qwen3", "gemma2", "gemma3_text") and d.chance(0.5)
+    own = name in ("llama", "mistral", "qwen3", "gemma2", "gemma3_text", "nemotron") and d.chance(0.5)
     fields = dict(
         vocab_size=int(d.rng.integers(40, 200)), num_hidden_layers=int(d.rng.integers(1, 6)),
         num_attention_heads=heads, hidden_size=heads * d.one(4, 8, 12) if own else heads * head_dim,
@@ -88,6 +88,14 @@ def draw_decoder(d, name):
             part = 1.0
         fields.update(qk_layernorm=d.chance(0.5), rope_parameters=dict(
             draw_rope(d, int(head_dim * part), theta, PLAIN), partial_rotary_factor=part))
+    elif name == "nemotron":
+        part = d.one(0.25, 0.5, 1.0)
+        fields.update(hidden_act=d.one("relu2", "relu2", "gelu"), norm_eps=d.one(1e-5, 1e-2),
+                      attention_bias=d.chance(0.3), mlp_bias=d.chance(0.3))
+        # In transformers the theta of dynamic positions divides by dims - 2.
+        dims = int(head_dim * part)
+        kinds = PLAIN if dims > 2 else [kind for kind in PLAIN if kind != "dynamic"]
+        fields["rope_parameters"] = dict(draw_rope(d, dims, theta, kinds), partial_rotary_factor=part)
     elif name == "phi3":
         part = d.one(0.5, 1.0) if head_dim % 4 == 0 else 1.0
         rope = dict(draw_rope(d, int(head_dim * part), theta, ("default", "longrope")),

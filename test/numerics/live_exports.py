@@ -15,7 +15,7 @@ from harness import DATA, Failure, Suite, call
 PYTHON = os.environ.get("LLMC_ORACLE_PYTHON", "")
 MAKE = os.path.join(DATA, "make", "fresh.py")
 ARCHITECTURES = ["gpt2", "qwen3", "llama", "gpt_neox", "mistral", "qwen2", "phi", "phi3", "gemma2",
-                 "gemma3_text", "olmo2", "bert", "mamba", "gates", "biased"]
+                 "gemma3_text", "olmo2", "nemotron", "bert", "mamba", "gates", "biased"]
 EXPORTERS = ["dynamo", "plain", "torchscript"]
 MESHES = ["1", "2x2x2", "1x4x2"]
 

@@ -70,6 +70,8 @@ SMALL = {
     "roberta": dict(TINY, max_position_embeddings=20, pad_token_id=1),
     "distilbert": dict(vocab_size=67, dim=24, hidden_dim=40, n_layers=2, n_heads=4,
                        max_position_embeddings=20, pad_token_id=None),
+    "nemotron": dict(TINY, num_key_value_heads=2, head_dim=8, attention_bias=True, rope_parameters=dict(
+        ROPE, partial_rotary_factor=0.75)),
 }
 MASKED = ("bert", "roberta", "distilbert")
 # Written with a tensor for each expert, as published; the others have all experts in one.

@@ -84,6 +84,8 @@ def draw_config(d, name):
         fields.update(use_parallel_residual=d.chance(0.6), rotary_pct=d.one(0.25, 0.5, 1.0))
     elif name == "phi":
         fields.update(qk_layernorm=d.chance(0.3), partial_rotary_factor=0.5)
+    elif name == "nemotron":
+        fields.update(attention_bias=d.chance(0.3), mlp_bias=d.chance(0.3))
     elif name in ("gemma2", "gemma3_text"):
         fields.update(num_hidden_layers=8, sliding_window=5, query_pre_attn_scalar=head_dim,
                       layer_types=["sliding_attention", "full_attention"] * 4)
