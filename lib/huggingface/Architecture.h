@@ -19,6 +19,7 @@ struct BuiltModel {
   std::vector<weights::Spelling> spellings; // other names that checkpoints may give to tensors
   std::vector<weights::Stack> stacks;       // tensors that checkpoints may have in place of several
   std::optional<int64_t> activeParameters;  // that one token uses, if not all
+  std::vector<int64_t> layerKinds; // of each layer of the config; of each kind one is built. Empty: all are built
 };
 
 // Describes an architecture: which configs it accepts and how its module is built.

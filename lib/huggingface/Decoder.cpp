@@ -284,8 +284,22 @@ static void checkCount(Config &config, const Mixture &mixture, int64_t layers) {
                 " experts, those of each layer, are more than " + std::to_string(most));
 }
 
+// Leaves the first layer of each kind, and returns the kind of each layer that there was.
+static std::vector<int64_t> keepOneOfEach(std::vector<DecoderLayer> &layers) {
+  std::vector<DecoderLayer> first;
+  std::vector<int64_t> kinds;
+  for (const DecoderLayer &layer : layers) {
+    auto known = llvm::find(first, layer);
+    kinds.push_back(known - first.begin());
+    if (known == first.end())
+      first.push_back(layer);
+  }
+  layers = std::move(first);
+  return kinds;
+}
+
 BuiltModel hf::buildDecoder(MLIRContext &context, Config &config, const CompileOptions &options,
-                            const Decoder &decoder) {
+                            Decoder decoder) {
   BuiltModel out;
   out.sequence = decoder.sequence;
   out.vocabulary = decoder.vocabulary;
@@ -294,6 +308,11 @@ BuiltModel hf::buildDecoder(MLIRContext &context, Config &config, const CompileO
   checkCount(config, m, sparse);
   if (!config.problems().empty())
     return out;
+  if (options.oneLayerOfEach) {
+    out.layerKinds = keepOneOfEach(decoder.layers);
+    for (Rope &rope : decoder.ropes)
+      rope.countsOnly = true;
+  }
   ModelBuilder builder(context, options.batchRows(), out.sequence);
   Forward forward(builder, decoder, options.batchRows());
   out.module = builder.finish(forward.logits());

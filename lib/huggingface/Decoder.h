@@ -38,6 +38,8 @@ struct DecoderLayer {
   int64_t window = 0; // keys per query, as in Attention; 0: no window
   size_t rope = 0;    // index into Decoder::ropes
   bool sparse = false; // its MLP is Decoder::mixture
+
+  bool operator==(const DecoderLayer &) const = default;
 };
 
 // Describes a decoder, as the file of an architecture fills it in.
@@ -119,7 +121,7 @@ void readSparseLayers(Config &config, Decoder &decoder);
 
 // Builds the module. Returns a null one if `config` has problems.
 BuiltModel buildDecoder(mlir::MLIRContext &context, Config &config, const CompileOptions &options,
-                        const Decoder &decoder);
+                        Decoder decoder);
 
 } // namespace llmc::hf
 

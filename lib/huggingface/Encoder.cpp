@@ -1,6 +1,7 @@
 #include "lib/huggingface/Encoder.h"
 
 #include <cmath>
+#include <utility>
 
 using namespace llmc;
 using namespace llmc::hf;
@@ -130,13 +131,16 @@ private:
 } // namespace
 
 BuiltModel hf::buildEncoder(MLIRContext &context, Config &config, const CompileOptions &options,
-                            const Encoder &encoder) {
+                            Encoder encoder) {
   BuiltModel out;
   out.sequence = encoder.sequence;
   out.vocabulary = encoder.vocabulary;
   out.context = encoder.positions;
   if (!config.problems().empty())
     return out;
+  // Builds two: where norms follow what they norm, one layer alone does not show where the next would begin.
+  if (options.oneLayerOfEach)
+    out.layerKinds.assign(std::exchange(encoder.layers, std::min<int64_t>(2, encoder.layers)), 0);
   ModelBuilder builder(context, options.batchRows(), out.sequence);
   out.module = builder.finish(Forward(builder, encoder, options.batchRows()).logits());
   return out;

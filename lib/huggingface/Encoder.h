@@ -43,7 +43,7 @@ void checkEncoder(Config &config, const Encoder &encoder);
 
 // Builds the module. Returns a null one if `config` has problems.
 BuiltModel buildEncoder(mlir::MLIRContext &context, Config &config, const CompileOptions &options,
-                        const Encoder &encoder);
+                        Encoder encoder);
 
 } // namespace llmc::hf
 

@@ -207,7 +207,7 @@ static Result<OwningOpRef<ModuleOp>> import(MLIRContext &context, const fs::path
                  " cannot be built:", config.problems());
   weights::ModelFacts facts{
       weights::modelName(file), file,          savedConfig(*text), model.sequence,
-      model.vocabulary,         model.context, options.batchRows(),    model.activeParameters};
+      model.vocabulary,         model.context, options.batchRows(),    model.activeParameters, model.layerKinds};
   weights::describeModule(*model.module, facts, {});
   weights::addSpellings(*model.module, model.spellings);
   if (rates)

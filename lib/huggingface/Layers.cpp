@@ -148,6 +148,13 @@ Value Layers::splitHeads(const std::string &name, Value x, int64_t heads) {
 Angles Layers::angles(const std::string &name, const Rope &rope) {
   graph::Build at = b_.at(name);
   Type f32 = at.builder.getF32Type();
+  if (rope.countsOnly) {
+    auto type = RankedTensorType::get({1, sequence_, rope.half()}, f32);
+    auto filled = [&](float value) {
+      return graph::ConstantOp::create(at.builder, at.loc, type, DenseElementsAttr::get(type, value));
+    };
+    return {filled(1), filled(0)}; // two tables, as two are moved
+  }
   auto positionsType = RankedTensorType::get({1, sequence_, 1}, f32);
   Value positions = graph::IotaOp::create(at.builder, at.loc, positionsType, Value(),
                                           at.builder.getI64IntegerAttr(1));

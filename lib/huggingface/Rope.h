@@ -14,6 +14,7 @@ namespace llmc::hf {
 struct Rope {
   std::vector<float> frequencies;
   double factor = 1;
+  bool countsOnly = false; // nothing is computed with the angles: their tables are those of angle 0, which take no time to build
 
   int64_t half() const { return frequencies.size(); }
 };

@@ -129,6 +129,11 @@ struct CompileOptions : planfile::MeshSizes {
   int64_t gatherAhead = 1; // layers whose weights stage 3 gathers before their turn
   std::string weights; // "": those of the model; "random"; file or folder
 
+  // Imports one layer of each kind of a config.json: a prediction counts the others, and a model of any depth is read
+  // as fast as one of few layers. The module then says of which kind each layer is (layer_kinds of graph.model).
+  bool oneLayerOfEach = false;
+  bool verifiesIr = true; // after each pass; a prediction, of which nothing is run, takes half the time without
+
   std::vector<std::string> cudaKernels; // --cuda-kernels: chips to emit kernels for too
 
   std::string dumpFolder;   // --dump-phases: one .mlir after each phase

@@ -589,7 +589,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
         failed(fitMemory(module, scheduleOptions(options, infer), options.memoryLimit)))
       return failure();
     PassManager pm(module.getContext());
-    pm.enableVerifier(true);
+    pm.enableVerifier(options.verifiesIr);
     buildPhase(pm, phase, options, module);
     if (failed(runPasses(pm, module)) ||
         (plans && options.memoryLimit && failed(checkMemory(module, infer, options.memoryLimit))))

@@ -23,6 +23,8 @@ void weights::describeModule(ModuleOp module, const ModelFacts &facts,
       b.getNamedAttr("weights", b.getStringAttr(files.empty() ? "none" : "file"))};
   if (facts.activeParameters)
     model.push_back(b.getNamedAttr("active_parameters", b.getI64IntegerAttr(*facts.activeParameters)));
+  if (!facts.layerKinds.empty())
+    model.push_back(b.getNamedAttr("layer_kinds", b.getI64ArrayAttr(facts.layerKinds)));
   if (!facts.configJson.empty())
     model.push_back(b.getNamedAttr("config_json", b.getStringAttr(facts.configJson)));
   module->setAttr(graph::kModel, b.getDictionaryAttr(model));

@@ -21,6 +21,7 @@ struct ModelFacts {
   std::string name, sourcePath, configJson;
   int64_t sequence = 0, vocabulary = 0, context = 0, batch = 0;
   std::optional<int64_t> activeParameters = std::nullopt; // that one token uses, if not all
+  std::vector<int64_t> layerKinds = {}; // of each layer, of which the module has one of each kind; empty: it has all
 };
 
 // Sets graph.model, graph.batch and graph.files, and graph.constants to [] if it is unset. In

@@ -4,6 +4,7 @@
 #include "lib/huggingface/Layers.h"
 
 #include <cmath>
+#include <utility>
 
 using namespace llmc;
 using namespace llmc::hf;
@@ -133,6 +134,9 @@ static BuiltModel build(MLIRContext &context, Config &config, const CompileOptio
   out.spellings = {{"transformer.", ""}}; // as published
   if (!config.problems().empty())
     return out;
+  // Takes all for one kind: scales of attention that differ between layers cost nothing.
+  if (options.oneLayerOfEach)
+    out.layerKinds.assign(std::exchange(model.layers, std::min<int64_t>(1, model.layers)), 0);
   ModelBuilder builder(context, options.batchRows(), out.sequence);
   out.module = builder.finish(Forward(builder, model, options.batchRows()).logits());
   return out;
