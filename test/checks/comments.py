@@ -17,11 +17,11 @@ VERBS = set(
     Converts Copies Corrects Counts Creates Cuts Decides Declares Decodes Defines Dequantizes
     Describes Differentiates Disables Distinguishes Distributes Divides Draws Drives Drops Embeds Emits
     Ends Enters Enumerates Erases Estimates Evaluates Exchanges Executes Expands Explains
-    Extends Fails Fills Finds Flattens Folds Forbids Formats Frees Gathers Gives Groups Handles
+    Extends Extracts Fails Fills Finds Flattens Folds Forbids Formats Frees Gathers Gives Groups Handles
     Hashes Hints Holds Identifies Implements Imports Indexes Inserts Installs Interprets Joins Keeps
     Lays Leaves Lets Limits Links Lists Loads Locates Locks Looks Lowers Makes Maps Marks
     Measures Merges Mixes Moves Multiplies Mutates Names Normalizes Notes Numbers Opens Orders
-    Owns Pairs Parses Passes Pins Places Points Prefetches Prepares Prints Propagates Proves
+    Owns Pairs Parses Passes Pins Places Points Predicts Prefetches Prepares Prices Prints Propagates Proves
     Provides Puts Queues Raises Reads Receives Recognises Recognizes Records Recovers Redraws
     Reduces Refers Refuses Registers Regroups Releases Removes Renames Repeats Replaces Reports
     Represents Requests Resets Reshapes Resolves Restores Restricts Returns Rewrites Rotates Rounds

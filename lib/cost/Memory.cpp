@@ -1,0 +1,111 @@
+#include "lib/cost/Memory.h"
+
+#include "lib/cost/Step.h"
+
+#include <algorithm>
+
+using namespace llmc;
+using namespace llmc::cost;
+
+double llmc::cost::keptBytes(const Machine &machine, const Part &layer) {
+  const Choices &choices = machine.choices;
+  double bytes = layer.inputs + (choices.software == Profile::Eager ? layer.unfused : 0);
+  // Keeps weights of attention as well where they reach memory and are not computed again: softmax and dropout, and
+  // a mask of a byte.
+  if (writesScores(choices.attention) && choices.recompute == Kept::All)
+    for (const Attention &a : layer.forward.attentions)
+      bytes += 5 * a.batch * a.heads * a.queries * a.keys;
+  return choices.recompute == Kept::Full ? choices.recomputed * layer.carried + (1 - choices.recomputed) * bytes : bytes;
+}
+
+namespace {
+
+// Returns the share of a state that each of the data-parallel ranks has.
+double share(bool isCut, double elements, double experts, const Choices &choices) {
+  if (!isCut)
+    return elements + experts;
+  const planfile::MeshSizes &mesh = choices.mesh;
+  double etp = double(std::max<int64_t>(1, mesh.etp));
+  double dense = double(mesh.dp * mesh.cp), expert = std::max(1.0, double(mesh.ranksOfStage()) / (double(mesh.ep) * etp));
+  return elements / dense + experts / expert;
+}
+
+} // namespace
+
+std::vector<MemoryParts> llmc::cost::predictMemory(const Table &table, const Machine &machine) {
+  const Choices &choices = machine.choices;
+  int64_t p = choices.mesh.pp, v = choices.chunks, m = choices.microBatches;
+  std::vector<int64_t> layers = divideLayers(table, machine);
+  std::vector<MemoryParts> stages(p);
+  size_t next = 0;
+  std::vector<Parameters> parameters(p);
+  std::vector<double> kept(p), largest(p), largestPart(p), largestWeight(p), largestKept(p);
+  for (int64_t chunk = 0; chunk < p * v; ++chunk) {
+    int64_t stage = chunk % p;
+    auto add = [&](const Part &part) {
+      parameters[stage].dense += part.parameters.dense;
+      parameters[stage].expert += part.parameters.expert;
+      largestPart[stage] = std::max(largestPart[stage], part.parameters.all());
+
+    };
+    // Counts how many micro-batches are alive at once (Narayanan et al., 2021, section 2.2; Korthikanti et al., 2022,
+    // section 4.2.3): all that the stages behind work on; where stages interleave, by chunk.
+    double alive = choices.order == Order::GPipe ? double(m) : double(std::min(m, p - stage));
+    if (v > 1) {
+      int64_t columns = std::min(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1);
+      alive = double(columns) / double(v);
+    }
+    if (chunk == 0)
+      add(table.before);
+    for (int64_t i = 0; i < layers[chunk]; ++i, ++next) {
+      const Part &layer = table.kinds[table.layers[next]];
+      add(layer);
+      for (const Product &product : layer.forward.products)
+        if (!product.experts)
+          largestWeight[stage] = std::max(largestWeight[stage], product.columns * product.depth);
+      kept[stage] += keptBytes(machine, layer) * alive;
+      largestKept[stage] = std::max(largestKept[stage], keptBytes(machine, layer));
+      // Holds one layer whole while it is computed again.
+      if (choices.recompute == Kept::Full) {
+        Machine all = machine;
+        all.choices.recompute = Kept::All;
+        largest[stage] = std::max(largest[stage], keptBytes(all, layer));
+      }
+    }
+    if (chunk == p * v - 1) {
+      add(table.after);
+      if (p > 1)
+        parameters[stage].dense += table.tied;
+      // Holds the logits in 16 bits, and in fp32 with their gradient where kernels are not fused with the loss.
+      stages[stage].logits = table.after.logits * (choices.software == Profile::Eager ? 10 : 6);
+      kept[stage] += table.after.inputs - table.after.logits * choices.elementBytes();
+    }
+  }
+  for (int64_t i = 0; i < p; ++i) {
+    MemoryParts &stage = stages[i];
+    double dense = parameters[i].dense, expert = parameters[i].expert, weight = choices.elementBytes();
+    stage.weights = weight * share(choices.zero == 3, dense, expert, choices);
+    bool low = choices.moments != Number::Fp32;
+    stage.masters = low ? 0 : 4 * share(choices.zero >= 1, dense, expert, choices);
+    stage.optimizer = 2 * bytesOf(choices.moments) * share(choices.zero >= 1, dense, expert, choices);
+    if (choices.offload == Offload::Optimizer)
+      stage.masters = stage.optimizer = 0;
+    stage.gradients = bytesOf(choices.gradients) * share(choices.zero >= 2, dense, expert, choices);
+    if (choices.zero == 3)
+      stage.gathered = 2 * largestPart[i] * weight;
+    // Holds two layers of what lies at the host: one that is used and one on its way.
+    stage.activations = (choices.offload == Offload::Activations ? std::min(kept[i], 2 * largestKept[i]) : kept[i]) + largest[i];
+    // Holds four activations of a layer with gradients, whole where tp ranks gather them; and of the largest weight its
+    // fp32 gradient and a copy in 16 bits.
+    stage.workspace = 4 * table.tokens / double(choices.mesh.cp) * table.width * weight + 6 * largestWeight[i];
+    if (choices.software == Profile::Eager) {
+      // Has a gradient of each weight beside the sums: in 16 bits where these are fp32, in fp32 for the update otherwise.
+      stage.gradients += bytesOf(choices.gradients) == 4
+                             ? weight * share(choices.zero == 3, dense, expert, choices)
+                             : 4 * share(choices.zero >= 1, dense, expert, choices);
+      // Loses what an allocator without expandable segments cannot use of what it reserves.
+      stage.fragmentation = 0.14 * stage.sum();
+    }
+  }
+  return stages;
+}

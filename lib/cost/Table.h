@@ -1,0 +1,93 @@
+// Holds what one micro-batch of one rank computes, moves and keeps: the table that prices are made of. lib/predict
+// extracts it from the folded IR of the plan; nothing here knows a model or a mesh. Tests: test/cost.
+//
+// Units: FLOPs (a multiply and an add count as two), bytes, elements; all of one rank and one micro-batch.
+#ifndef LLMC_LIB_COST_TABLE_H
+#define LLMC_LIB_COST_TABLE_H
+
+#include <cstdint>
+#include <vector>
+
+namespace llmc::cost {
+
+// Describes a product of [rows, depth] by [depth, columns], `batch` times; products of several experts with matrices of
+// their own are one with `experts` of them, among which the rows are shared out.
+struct Product {
+  double rows = 0, columns = 0, depth = 0, batch = 1;
+  int64_t experts = 0; // 0: one dense product
+  int64_t merged = 1;   // products of the model that a stack which joins them computes as one
+  bool ofWeights = false; // the gradient of weights, which no other kernel of the backward pass waits for
+
+  double flops() const { return 2 * rows * columns * depth * batch; }
+};
+
+// Describes one call of attention: `batch` rows of `queries` tokens that see `keys` tokens each.
+struct Attention {
+  double batch = 0, queries = 0, keys = 0, heads = 0, kvHeads = 0, headDim = 0, valueDim = 0;
+  double window = 0; // keys that a query sees at most; 0: all
+  bool causal = false;
+
+  // Returns the pairs of query and key that are seen.
+  double pairs() const;
+  // Returns the FLOPs of the forward pass: both products, of pairs that are seen.
+  double flops() const { return 2 * batch * heads * pairs() * (headDim + valueDim); }
+};
+
+enum class Transfer : uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Shift };
+
+// Identifies what a transfer is for: the parallelism that it belongs to.
+enum class Role : uint8_t { Tensor, Context, Expert, Data, Stages };
+
+// Describes the ranks of a group: `size` of them, `stride` ranks apart. Ranks of a node follow each other.
+struct Group {
+  int64_t size = 1, stride = 1;
+};
+
+struct Collective {
+  Transfer kind;
+  Role role;
+  Group group;
+  double bytes; // the whole tensor (gather, scatter, reduce); the local one (all-to-all, shift)
+};
+
+// Holds what one pass (forward or backward) over a part of the model takes.
+struct Work {
+  std::vector<Product> products;
+  std::vector<Attention> attentions; // backward: as those of forward
+  std::vector<Collective> collectives;
+  double flops = 0;      // of all, as the ops of the IR count them
+  double bytes = 0;      // that all ops but products and attention read and write
+  double operations = 0; // that are launched, views left out
+};
+
+// Counts parameters of one rank, in elements; those of experts are shared out over other ranks.
+struct Parameters {
+  double dense = 0, expert = 0;
+  double all() const { return dense + expert; }
+};
+
+// Describes a part of the model: one layer of a kind, or what stands before or after all layers.
+struct Part {
+  Work forward, backward;
+  Parameters parameters;       // of one rank
+  double wholeParameters = 0;  // of the model
+  // Holds the bytes that backward reads of forward: `inputs` of products, norms and attention; `unfused` what else
+  // elementwise ops between them keep where each is a kernel of its own; `carried` the input of a layer alone.
+  double inputs = 0, unfused = 0, carried = 0;
+  double logits = 0; // elements of the head's product
+};
+
+struct Table {
+  Part before, after;       // embedding; last norm, head and loss
+  std::vector<Part> kinds;  // layers that differ
+  std::vector<int> layers;  // kind of each layer, in order
+  double tied = 0;          // parameters of `before` that `after` reads, too: both stages have them
+  double copies = 1;        // experts that a token goes to
+  double activeParameters = 0; // that one token uses
+  double tokens = 0;        // of one micro-batch of one data-parallel rank, not cut over cp
+  double width = 0;         // elements of a token's activation between stages, not cut over tp
+};
+
+} // namespace llmc::cost
+
+#endif // LLMC_LIB_COST_TABLE_H

@@ -1,0 +1,37 @@
+// Predicts a training run before it is compiled: reads the model, partitions one layer of each kind for the mesh as
+// compile would, and prices what is there. Tests: test/predict.
+#ifndef LLMC_LIB_PREDICT_PREDICT_H
+#define LLMC_LIB_PREDICT_PREDICT_H
+
+#include "lib/cost/Memory.h"
+#include "lib/cost/Step.h"
+#include "lib/options/Options.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <optional>
+#include <string>
+
+namespace llmc::predict {
+
+// Holds a prediction, and what it was made of.
+struct Prediction {
+  std::string model;
+  double parameters = 0, activeParameters = 0;
+  cost::Table table;
+  cost::Machine machine;
+  bool choosesRecompute = false; // what is recomputed is the least that fits
+  cost::StepTime time;
+  std::vector<cost::MemoryParts> memory; // of each stage
+};
+
+// Returns the table of options.model for the mesh of `machine`'s choices, and completes these by what the model says
+// (tokens of a row). Nullopt after diagnostics: of the model, or of a mesh that does not fit it.
+std::optional<Prediction> readPrediction(mlir::MLIRContext &context, const CompileOptions &options,
+                                         const cost::Machine &machine, bool choosesRecompute);
+
+// Sets time and memory by the table and the machine.
+void price(Prediction &prediction);
+
+} // namespace llmc::predict
+
+#endif // LLMC_LIB_PREDICT_PREDICT_H

@@ -1,0 +1,165 @@
+#include "lib/predict/PredictionText.h"
+
+#include <algorithm>
+#include <cstdio>
+
+using namespace llmc;
+using namespace llmc::cost;
+using nlohmann::json;
+using planfile::AxisRole;
+
+namespace {
+
+std::vector<std::pair<std::string, double>> partsOf(const TimeParts &t) {
+  std::vector<std::pair<std::string, double>> parts = {{"compute", t.compute}};
+  for (auto [role, seconds] : {std::pair(AxisRole::Tensor, t.tp), {AxisRole::Data, t.dp}, {AxisRole::Stages, t.pp},
+                               {AxisRole::Context, t.cp}, {AxisRole::Expert, t.ep}})
+    parts.emplace_back(planfile::nameOf(role), seconds);
+  parts.insert(parts.end(), {{"bubble", t.bubble}, {"optimizer", t.optimizer}, {"host", t.host}});
+  return parts;
+}
+
+std::vector<std::pair<const char *, double>> partsOf(const MemoryParts &m) {
+  return {{"weights", m.weights},         {"masters", m.masters},
+          {"gradients", m.gradients},     {"optimizer", m.optimizer},
+          {"gathered", m.gathered},       {"activations", m.activations},
+          {"logits", m.logits},           {"workspace", m.workspace},
+          {"communication", m.communication}, {"fragmentation", m.fragmentation},
+          {"context", m.context}};
+}
+
+size_t worstStage(const predict::Prediction &p) {
+  auto worst = std::max_element(p.memory.begin(), p.memory.end(),
+                                [](const MemoryParts &a, const MemoryParts &b) { return a.sum() < b.sum(); });
+  return size_t(worst - p.memory.begin());
+}
+
+json memoryJson(const MemoryParts &parts) {
+  json out{{"peak", parts.sum()}};
+  for (auto [name, bytes] : partsOf(parts))
+    out[name] = bytes;
+  return out;
+}
+
+json meshJson(planfile::MeshSizes mesh) {
+  json out = json::object();
+  for (AxisRole role : planfile::kAxisRoles)
+    if (role != AxisRole::ExpertData)
+      out[std::string(planfile::nameOf(role))] = std::max<int64_t>(1, mesh.of(role));
+  return out;
+}
+
+std::string line(const char *format, auto... values) {
+  char text[256];
+  snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+// Says why the run does not fit; empty if it does.
+std::string lackOfMemory(const predict::Prediction &p) {
+  size_t worst = worstStage(p);
+  double gib = 1 << 30, peak = p.memory[worst].sum() / gib, has = p.machine.cluster.memoryBytes / gib;
+  return peak <= has ? "" : line("stage %zu needs %.4g GiB, and %s has %.4g GiB", worst, peak,
+                                 p.machine.cluster.name.c_str(), has);
+}
+
+// Names what a part of the time is, in words.
+std::string inWords(const std::string &part) {
+  for (auto [role, words] : {std::pair(AxisRole::Tensor, "collectives of tensor-parallel ranks that nothing hides"),
+                             {AxisRole::Data, "gradients and weights between data-parallel ranks that nothing hides"},
+                             {AxisRole::Stages, "messages between stages"},
+                             {AxisRole::Context, "keys and values between context-parallel ranks that nothing hides"},
+                             {AxisRole::Expert, "tokens on their way to experts and back"}})
+    if (part == planfile::nameOf(role))
+      return words;
+  if (part == "bubble")
+    return "stages that wait for the first and the last micro-batch";
+  if (part == "host")
+    return "kernels that the host launches too slowly, and what a step does once";
+  return part == "optimizer" ? "the update of weights, masters and moments" : "products, attention and elementwise kernels";
+}
+
+// Says what the three largest parts of a step are.
+std::string largestCosts(const predict::Prediction &p) {
+  auto parts = partsOf(p.time.parts);
+  std::sort(parts.begin(), parts.end(), [](const auto &a, const auto &b) { return a.second > b.second; });
+  std::string out = "most time    ";
+  for (size_t i = 0; i < 3 && parts[i].second > 0; ++i)
+    out += (i ? "; " : "") + inWords(parts[i].first) + line(" (%.1f %%)", 100 * parts[i].second / p.time.step);
+  return out + "\n";
+}
+
+} // namespace
+
+json predict::predictionJson(const Prediction &p) {
+  const Choices &c = p.machine.choices;
+  double ranks = double(c.mesh.ranksOfStage() * c.mesh.pp), step = p.time.step;
+  json time = json::object();
+  for (auto [name, seconds] : partsOf(p.time.parts))
+    time[name] = seconds;
+  json memory = memoryJson(p.memory[worstStage(p)]);
+  json stages = json::array();
+  for (size_t i = 0; i < p.memory.size(); ++i) {
+    json stage = memoryJson(p.memory[i]);
+    stage["stage"] = i;
+    stages.push_back(std::move(stage));
+  }
+  memory["stages"] = std::move(stages);
+  json chosen = {
+      {"mesh", meshJson(c.mesh)},
+      {"virtual_stages", c.chunks},
+      {"micro_batch", c.microBatch},
+      {"micro_batches", c.microBatches},
+      {"schedule", nameOf(c.order)},
+      {"zero", c.zero},
+      {"sequence_parallel", c.sequenceParallel ? "on" : "off"},
+      {"recompute", nameOf(c.recompute)},
+      {"precision", nameOf(c.precision)},
+      {"step_time_s", step},
+      {"tokens_per_s_per_gpu", double(p.time.tokens) / step / ranks},
+      {"tflops_per_gpu", p.time.modelFlops / step / ranks / 1e12},
+      {"mfu", p.time.modelFlops / step / ranks / p.machine.peak()},
+      {"hfu", p.time.hardwareFlops / step / ranks / p.machine.peak()},
+      {"bubble_fraction", p.time.bubbleFraction},
+      {"time_s", std::move(time)},
+      {"memory_bytes", std::move(memory)}};
+  json rejected = json::array();
+  if (std::string reason = lackOfMemory(p); !reason.empty())
+    rejected.push_back({{"mesh", meshJson(c.mesh)}, {"reason", reason}});
+  return {{"model",
+           {{"name", p.model}, {"parameters", p.parameters}, {"active_parameters", p.activeParameters}, {"layers", p.table.layers.size()}}},
+          {"chosen", std::move(chosen)},
+          {"alternatives", json::array()},
+          {"rejected", std::move(rejected)},
+          {"search", {{"candidates", 1}, {"seconds", 0.0}}}};
+}
+
+std::string predict::predictionText(const Prediction &p) {
+  const Choices &c = p.machine.choices;
+  double ranks = double(c.mesh.ranksOfStage() * c.mesh.pp), step = p.time.step;
+  std::string out = line("%s: %.3g parameters, %zu layers, on %lld x %s\n", p.model.c_str(), p.parameters,
+                         p.table.layers.size(), (long long)(ranks), p.machine.cluster.name.c_str());
+  out += line("mesh        dp %lld x pp %lld x tp %lld x cp %lld (experts: ep %lld)\n", (long long)c.mesh.dp,
+              (long long)c.mesh.pp, (long long)c.mesh.tp, (long long)c.mesh.cp, (long long)c.mesh.ep);
+  out += line("choices     %s, %lld micro-batches of %lld, %s%s, zero %d, recompute %s%s, %s\n", nameOf(c.precision),
+              (long long)c.microBatches, (long long)c.microBatch, nameOf(c.order),
+              c.chunks > 1 ? line(" of %lld chunks a stage", (long long)c.chunks).c_str() : "", c.zero, nameOf(c.recompute),
+              c.recompute == Kept::Full && c.recomputed < 1 ? line(" of %.0f %% of the layers", 100 * c.recomputed).c_str() : "",
+              c.software == Profile::Llmc ? "llmc" : c.software == Profile::Fused ? "fused" : "eager");
+  out += line("step        %.4g s, %.4g tokens/s a GPU, MFU %.1f %%, HFU %.1f %%, bubble %.1f %%\n", step,
+              double(p.time.tokens) / step / ranks, 100 * p.time.modelFlops / step / ranks / p.machine.peak(),
+              100 * p.time.hardwareFlops / step / ranks / p.machine.peak(), 100 * p.time.bubbleFraction);
+  for (auto [name, seconds] : partsOf(p.time.parts))
+    if (seconds > 0)
+      out += line("  %-12s %10.4g s %5.1f %%\n", name.c_str(), seconds, 100 * seconds / step);
+  out += largestCosts(p);
+  size_t worst = worstStage(p);
+  const MemoryParts &memory = p.memory[worst];
+  std::string lack = lackOfMemory(p);
+  out += line("memory      %.4g GiB of %.4g, stage %zu%s\n", memory.sum() / (1 << 30),
+              p.machine.cluster.memoryBytes / (1 << 30), worst, lack.empty() ? "" : ": DOES NOT FIT");
+  for (auto [name, bytes] : partsOf(memory))
+    if (bytes > 0)
+      out += line("  %-12s %10.4g GiB\n", name, bytes / (1 << 30));
+  return out;
+}

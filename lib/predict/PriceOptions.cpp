@@ -1,0 +1,128 @@
+#include "lib/predict/PriceOptions.h"
+
+#include "lib/support/FlagSetters.h"
+
+using namespace llmc;
+using namespace llmc::cost;
+using llmc::support::text;
+
+namespace {
+
+// Returns the cluster with what flags say in place of it; an error goes to `errors`.
+std::optional<Cluster> clusterOf(const predict::PriceOptions &prices, std::vector<std::string> &errors) {
+  if (prices.gpu.empty() && prices.cluster.empty()) {
+    std::string names;
+    for (const std::string &name : gpuNames())
+      names += (names.empty() ? "" : ", ") + name;
+    errors.push_back("a prediction needs an accelerator: --gpu NAME (" + names + "), or --cluster FILE");
+    return std::nullopt;
+  }
+  auto cluster = prices.cluster.empty() ? findGpu(prices.gpu) : readCluster(prices.cluster);
+  if (!cluster) {
+    errors.push_back(cluster.message());
+    return std::nullopt;
+  }
+  if (prices.gpus)
+    cluster->gpus = prices.gpus;
+  if (prices.gpusPerNode) {
+    // A domain of one node follows the size of the node.
+    if (cluster->nvlinkDomain == cluster->gpusPerNode)
+      cluster->nvlinkDomain = prices.gpusPerNode;
+    cluster->gpusPerNode = prices.gpusPerNode;
+  }
+  if (prices.nvlinkDomain)
+    cluster->nvlinkDomain = prices.nvlinkDomain;
+  if (prices.nicGbytes > 0)
+    cluster->nic = prices.nicGbytes * 1e9;
+  if (prices.boardWatts > 0)
+    cluster->watts = prices.boardWatts;
+  return *cluster;
+}
+
+// Names the kernel of attention that a stack of the accelerator's time has.
+AttentionKernel newestKernel(const Cluster &cluster, bool unfused) {
+  if (unfused)
+    return AttentionKernel::FusedSoftmax;
+  return cluster.generation == Generation::Ampere || cluster.generation == Generation::Cpu ? AttentionKernel::Flash2
+                                                                                           : AttentionKernel::Cudnn;
+}
+
+Kept keptOf(Recompute recompute) {
+  return recompute == Recompute::Full ? Kept::Full : recompute == Recompute::Selective ? Kept::Selective : Kept::All;
+}
+
+Order orderOf(Schedule schedule) {
+  switch (schedule) {
+  case Schedule::GPipe:
+    return Order::GPipe;
+  case Schedule::Interleaved:
+    return Order::Interleaved;
+  case Schedule::ZeroBubble:
+    return Order::ZeroBubble;
+  default:
+    return Order::OneFOneB;
+  }
+}
+
+// Sets the size of dp by the number of accelerators where nothing else says it.
+void fitRanks(const Cluster &cluster, CompileOptions &options, bool hasDataSize, std::vector<std::string> &errors) {
+  if (!cluster.gpus)
+    return;
+  int64_t others = options.pp * options.tp * options.cp;
+  if (!hasDataSize && cluster.gpus % others == 0)
+    options.dp = cluster.gpus / others;
+  if (options.ranks() != cluster.gpus)
+    errors.push_back(text("dp x pp x tp x cp is ", options.dp, " x ", options.pp, " x ", options.tp, " x ", options.cp, " = ",
+                          options.ranks(), " ranks, and there are ", cluster.gpus,
+                          " accelerators: they must be equal; leave out --dp or --gpus, and it follows"));
+}
+
+} // namespace
+
+std::optional<Machine> predict::resolve(const PriceOptions &prices, CompileOptions &options, bool hasDataSize,
+                                        std::vector<std::string> &errors) {
+  std::optional<Cluster> cluster = clusterOf(prices, errors);
+  if (!cluster)
+    return std::nullopt;
+  fitRanks(*cluster, options, hasDataSize, errors);
+  Machine machine;
+  Choices &c = machine.choices;
+  c = prices.choices;
+  bool cpu = cluster->generation == Generation::Cpu;
+  c.precision = prices.precision.value_or(cpu ? Number::Fp32 : Number::Bf16);
+  if (c.precision == Number::Fp8 && cluster->peakFp8 <= 0)
+    errors.push_back(text("--precision fp8: ", cluster->name, " has no products in fp8; use bf16"));
+  options.precision = c.precision == Number::Fp32   ? Precision::Fp32
+                      : c.precision == Number::Fp16 ? Precision::Fp16
+                                                    : Precision::Bf16;
+  c.gradients = prices.gradients.value_or(Number::Fp32);
+  c.reduced = prices.reduced.value_or(c.gradients);
+  c.moments = prices.moments.value_or(Number::Fp32);
+  c.attention = prices.attention.value_or(newestKernel(*cluster, prices.unfused));
+  if (prices.unfused && !writesScores(c.attention))
+    errors.push_back("--attention unfused writes scores to memory, and the kernel of --attention-kernel does not: use "
+                     "unfused or fused_softmax, or leave one of both out");
+  c.overlap = prices.overlap.value_or(true);
+  c.cudaGraphs = prices.cudaGraphs.value_or(false);
+  c.launchBlocking = prices.launchBlocking.value_or(false);
+  c.expertOverlap = prices.expertOverlap.value_or(false);
+  c.tensorOverlap = prices.tensorOverlap.value_or(false);
+  c.pipelineScatter = prices.pipelineScatter.value_or(false);
+  for (auto [name, isOn, role] : {std::tuple("--ep-overlap", c.expertOverlap, planfile::AxisRole::Expert),
+                                  {"--tp-overlap", c.tensorOverlap, planfile::AxisRole::Tensor},
+                                  {"--pipeline-scatter", c.pipelineScatter, planfile::AxisRole::Stages}})
+    if (isOn && options.of(role) == 1)
+      errors.push_back(text(name, " on is for what ", planfile::nameOf(role), " sends, and ", planfile::nameOf(role),
+                            " is 1: leave it out"));
+  c.chunks = options.chunks();
+  c.microBatch = options.microBatch;
+  c.zero = options.zeroStage();
+  c.recompute = keptOf(options.recompute);
+  c.stages = options.stages;
+  c.order = orderOf(options.scheduleKind());
+  c.mesh = options.meshSizes(options.ep > 1);
+  c.microBatches = options.microBatches();
+  c.sequenceParallel = options.tp > 1 && options.sequenceParallel.value_or(true);
+  machine.cluster = std::move(*cluster);
+  return machine;
+}

@@ -1,0 +1,33 @@
+// Turns what a command line says of a cluster and of priced choices into a machine to predict for. Tests: test/predict.
+#ifndef LLMC_LIB_PREDICT_PRICEOPTIONS_H
+#define LLMC_LIB_PREDICT_PRICEOPTIONS_H
+
+#include "lib/cost/Kernels.h"
+#include "lib/options/Options.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace llmc::predict {
+
+// Holds what llmc plan is told of the cluster and of choices that are priced; unset ones follow from others.
+struct PriceOptions {
+  std::string gpu, cluster;
+  int64_t gpus = 0, gpusPerNode = 0, nvlinkDomain = 0;
+  double nicGbytes = 0, boardWatts = 0;
+  cost::Choices choices;
+  bool unfused = false;
+  std::optional<cost::Number> precision, gradients, reduced, moments;
+  std::optional<cost::AttentionKernel> attention;
+  std::optional<bool> overlap, cudaGraphs, launchBlocking, expertOverlap, tensorOverlap, pipelineScatter;
+};
+
+// Returns the machine that both kinds of options describe; sets the data-parallel size of `options` where it follows
+// from the number of accelerators, and their type of numbers. Adds a message for each choice that does not fit.
+std::optional<cost::Machine> resolve(const PriceOptions &prices, CompileOptions &options, bool hasDataSize,
+                                     std::vector<std::string> &errors);
+
+} // namespace llmc::predict
+
+#endif // LLMC_LIB_PREDICT_PRICEOPTIONS_H
