@@ -5,6 +5,7 @@
 
 #include "lib/options/Options.h"
 #include "lib/options/Phases.h"
+#include "lib/predict/PriceOptions.h"
 #include "lib/support/FlagTable.h"
 #include "lib/support/Progress.h"
 
@@ -38,6 +39,7 @@ struct CommandLine {
   enum class Twin { Auto, On, Off };
   Twin twin = Twin::Auto;      // --twin: a scaled-down model replaces the plan
   int64_t mutants = 0;         // --mutants: at most so many of each fault; 0: all
+  predict::PriceOptions prices; // of plan
   std::string without; // --without: a static checker that --mutate leaves out
 };
 

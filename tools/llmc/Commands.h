@@ -12,6 +12,7 @@ int runCompile(const CommandLine &line);
 int runInspect(const CommandLine &line);
 int runExplain(const CommandLine &line);
 int runVerify(const CommandLine &line);
+int runPlan(const CommandLine &line);
 
 } // namespace llmc
 

@@ -8,12 +8,14 @@ using support::choose;
 using support::put;
 using support::text;
 using support::whole;
+using predict::PriceOptions;
 namespace {
 
 using Entries = std::vector<support::FlagTable<CommandLine>::Entry>;
 
 constexpr unsigned kChoice = kCompile | kVerify, kModel = kChoice | kInspect;
-constexpr unsigned kEverywhere = kModel | kExplain | kNoCommand | kDraws;
+constexpr unsigned kPriced = kChoice | kPlan; // of choices that a prediction takes, too
+constexpr unsigned kEverywhere = kModel | kPlan | kExplain | kNoCommand | kDraws;
 
 // Returns a way to a choice of compilation.
 template <class T> auto of(T CompileOptions::*field) {
@@ -39,7 +41,7 @@ Entries::value_type count(const char *name, unsigned modes, const char *help, co
 // Makes the flag of an axis of the mesh.
 Entries::value_type axis(const char *name, const char *help, const char *standard) {
   planfile::AxisRole role = *planfile::roleNamed(name + 2);
-  return count(name, kChoice, help, standard,
+  return count(name, kPriced, help, standard,
                [=](CommandLine &line) -> int64_t & { return line.options.of(role); });
 }
 
@@ -50,19 +52,26 @@ Entries::value_type later(const char *name, const char *built, std::vector<std::
   return {{name, kChoice, "VALUE", nullptr, inference ? training(rules, inference) : rules}};
 }
 
+// Makes the flag of a choice of which compile has one value, and llmc plan prices others.
+Entries::value_type priced(const char *name, const char *built, std::vector<std::string> values) {
+  auto entry = later(name, built, std::move(values));
+  entry.flag.rules.instead = text("llmc plan prices it; use ", built);
+  return entry;
+}
+
 Entries batchFlags() {
   constexpr const char *kBatch = "the batch is a dimension of the model: bind it with --dim NAME=N";
-  auto micro = count("--micro-batch", kChoice, "rows of one micro-batch of one data-parallel rank",
+  auto micro = count("--micro-batch", kPriced, "rows of one micro-batch of one data-parallel rank",
                      "1", of(&CompileOptions::microBatch));
-  auto global = count("--global-batch", kChoice, "rows of a step",
+  auto global = count("--global-batch", kPriced, "rows of a step",
                       "4 x dp x pp x micro-batch", of(&CompileOptions::globalBatch));
   for (auto *entry : {&micro, &global})
     entry->flag.rules = training(entry->flag.rules, kBatch);
   return {
       micro, global,
-      count("--seq", kModel, "tokens of a row", "bound dim, or min(context, 4096)",
+      count("--seq", kModel | kPlan, "tokens of a row", "bound dim, or min(context, 4096)",
             of(&CompileOptions::sequence)),
-      {{"--dim", kModel, "NAME=N[,NAME=N]",
+      {{"--dim", kModel | kPlan, "NAME=N[,NAME=N]",
         "binds symbolic dimensions of the model; with --infer the\nbatch too, which dp divides",
         {.repeats = true}},
        addDims},
@@ -71,12 +80,12 @@ Entries batchFlags() {
 
 Entries meshFlags() {
   return {
-      {{"--train", kModel | kDraws, nullptr, "the program trains MODEL",
+      {{"--train", kModel | kPlan | kDraws, nullptr, "the program trains MODEL",
         {.standard = "it does", .excludes = {"--infer"}}}},
       {{"--infer", kModel | kDraws, nullptr,
         "it takes every input of MODEL as it is and writes every output"},
        put(of(&CompileOptions::infer), true)},
-      {{"--mesh", kChoice, "8 | 4x2 | 8x16x8 | dp=8,pp=16,tp=8",
+      {{"--mesh", kPriced, "8 | 4x2 | 8x16x8 | dp=8,pp=16,tp=8",
         "ranks: dp; dp x tp; dp x pp x tp; by name",
         {.standard = "1", .later = {"auto"},
          .instead = "name the sizes, for example --mesh 2x2x2 (dp x pp x tp)"}},
@@ -95,18 +104,18 @@ Entries meshFlags() {
 
 Entries choiceFlags() {
   return {
-      {{"--schedule", kChoice, nullptr, "order of the micro-batches",
+      {{"--schedule", kPriced, nullptr, "order of the micro-batches",
         training({.standard = "1f1b", .values = {"1f1b", "gpipe", "interleaved", "zero-bubble"},
                   .later = {"auto"}},
                  "each stage runs once; leave it out")},
        choose(of(&CompileOptions::schedule),
               std::vector<std::optional<Schedule>>{Schedule::OneFOneB, Schedule::GPipe, Schedule::Interleaved,
                                                    Schedule::ZeroBubble})},
-      {{"--virtual-stages", kChoice, "N",
+      {{"--virtual-stages", kPriced, "N",
         "chunks of layers that a stage runs in turn (interleaved)",
         training({.standard = "1; interleaved: 2", .later = {"auto"}}, "each stage runs once; leave it out")},
        whole(of(&CompileOptions::virtualStages), 1, CompileOptions::kMostChunks)},
-      {{"--stages", kChoice, "auto|N,N,...",
+      {{"--stages", kPriced, "auto|N,N,...",
         "layers of each virtual stage in the order of the model, 0 for\nan embedding or a head alone; auto: the least largest by FLOPs",
         {.standard = "auto"}},
        setStages},
@@ -117,7 +126,7 @@ Entries choiceFlags() {
       {{"--precision", kChoice, nullptr,
         "of weights, activations and messages; low ones have fp32\nmasters, moments, statistics and loss",
         {.standard = "fp32; --infer: that of MODEL's weights", .values = {"fp32", "bf16", "fp16"},
-         .later = {"fp8"}}},
+         .later = {"fp8"}, .instead = "llmc plan prices it; use bf16"}},
        choose(of(&CompileOptions::precision),
               std::vector<std::optional<Precision>>{Precision::Fp32, Precision::Bf16,
                                                     Precision::Fp16})},
@@ -178,22 +187,22 @@ Entries layoutFlags() {
         "this rate; config: at the rates of MODEL's config.json",
         training({.standard = "0"}, "nothing is dropped; leave it out")},
        setDropout},
-      {{"--zero", kChoice, nullptr,
+      {{"--zero", kPriced, nullptr,
         "stage of ZeRO: what data-parallel ranks share out; 1 masters and\n"
         "moments, 2 sums of gradients too, 3 weights too",
         training({.standard = "1", .values = {"0", "1", "2", "3"}, .later = {"auto"}},
                  "there are no states to share out; leave it out")},
        choose(of(&CompileOptions::zero), std::vector<std::optional<int>>{0, 1, 2, 3})},
-      {{"--sequence-parallel", kChoice, nullptr,
+      {{"--sequence-parallel", kPriced, nullptr,
         "tp ranks share out the tokens of norms and residuals",
         {.standard = "on where tp divides the tokens; --infer: off", .values = {"on", "off"},
          .later = {"auto"}}},
        choose(of(&CompileOptions::sequenceParallel), std::vector<std::optional<bool>>{true, false})},
-      {{"--cp-kind", kChoice, nullptr,
+      {{"--cp-kind", kPriced, nullptr,
         "how attention sees the tokens of other cp ranks: keys and\nvalues go around a ring, or heads are exchanged for tokens",
         {.standard = "ring", .values = {"ring", "heads"}}},
        choose(of(&CompileOptions::cpKind), std::vector{CpKind::Ring, CpKind::Heads})},
-      {{"--recompute", kChoice, nullptr,
+      {{"--recompute", kPriced, nullptr,
         "what backward computes again in place of keeping it; selective:\n"
         "elementwise ops and norms; full: all of a layer from its input;\n"
         "auto: as little as fits --memory-limit",
@@ -230,14 +239,101 @@ Entries layoutFlags() {
 Entries laterFlags() {
   Entries flags = {
       later("--target", "cpu", {"cuda"}),
-      later("--attention", "flash", {"unfused"}),
-      later("--overlap", "on", {"off"}),
-      later("--software", "llmc", {"eager", "fused"}),
+      priced("--attention", "flash", {"unfused"}),
+      priced("--overlap", "on", {"off"}),
+      priced("--software", "llmc", {"eager", "fused"}),
       later("--loss", "cross-entropy", {}, "there is no loss; leave it out"),
   };
   flags.front().flag.rules.instead = "use --target cpu, and --cuda-kernels all to add kernels "
                                      "that scripts/gpu-check.sh runs on a card";
   return flags;
+}
+
+// Returns a way to a choice that is priced.
+template <class T> auto priceOf(T cost::Choices::*field) {
+  return [=](CommandLine &line) -> T & { return line.prices.choices.*field; };
+}
+
+// Makes a flag of llmc plan that is on, off, or left to the profile.
+Entries::value_type onOff(const char *name, const char *help, std::optional<bool> PriceOptions::*field) {
+  return {{name, kPlan, nullptr, help, {.values = {"on", "off", "auto"}}},
+          choose([=](CommandLine &line) -> std::optional<bool> & { return line.prices.*field; },
+                 std::vector<std::optional<bool>>{true, false, std::nullopt})};
+}
+
+// Makes a flag of llmc plan with a type of numbers.
+Entries::value_type number(const char *name, const char *help, std::optional<cost::Number> PriceOptions::*field,
+                           std::vector<std::string> names, std::vector<std::optional<cost::Number>> numbers) {
+  return {{name, kPlan, nullptr, help, {.values = std::move(names)}},
+          choose([=](CommandLine &line) -> std::optional<cost::Number> & { return line.prices.*field; },
+                 std::move(numbers))};
+}
+
+Entries clusterFlags() {
+  auto of = [](auto field) { return [=](CommandLine &line) -> auto & { return line.prices.*field; }; };
+  return {
+      {{"--gpu", kPlan, "NAME", "accelerator: a100-40g, a100-80g, b200, b300, cpu, gb200, gb300,\nh100, h100-96g, h200"},
+       support::word(of(&PriceOptions::gpu))},
+      {{"--cluster", kPlan, "FILE", "description of a cluster (JSON), in place of --gpu", {.excludes = {"--gpu"}}},
+       support::path(of(&PriceOptions::cluster))},
+      {{"--gpus", kPlan, "N", "accelerators of the run", {.standard = "the ranks of the mesh"}},
+       whole(of(&PriceOptions::gpus), 1, kMost)},
+      {{"--gpus-per-node", kPlan, "N", "accelerators of a node", {.standard = "the cluster's"}},
+       whole(of(&PriceOptions::gpusPerNode), 1, 4096)},
+      {{"--nvlink-domain", kPlan, "N", "accelerators that reach each other over NVLink", {.standard = "the cluster's"}},
+       whole(of(&PriceOptions::nvlinkDomain), 1, 4096)},
+      {{"--nic-gbytes", kPlan, "X", "GB/s of the network card of an accelerator, each way", {.standard = "the cluster's"}},
+       support::real(of(&PriceOptions::nicGbytes), {.end = 1e4, .open = true})},
+      {{"--board-watts", kPlan, "X", "power limit of an accelerator", {.standard = "the cluster's"}},
+       support::real(of(&PriceOptions::boardWatts), {.least = 10, .end = 1e5})},
+  };
+}
+
+Entries priceFlags() {
+  using cost::Number;
+  auto prices = [](auto field) { return [=](CommandLine &line) -> auto & { return line.prices.*field; }; };
+  return {
+      {{"--software", kPlan, nullptr, "who wrote the kernels: llmc; fused (Transformer Engine, XLA, a\ncompiled PyTorch); "
+        "eager, a kernel for each op",
+        {.standard = "llmc", .values = {"llmc", "fused", "eager"}}},
+       choose(priceOf(&cost::Choices::software),
+              std::vector{cost::Profile::Llmc, cost::Profile::Fused, cost::Profile::Eager})},
+      number("--precision", "of products; fp8 keeps 16 bits elsewhere", &PriceOptions::precision,
+             {"fp32", "bf16", "fp16", "fp8"}, {Number::Fp32, Number::Bf16, Number::Fp16, Number::Fp8}),
+      number("--grad-dtype", "of the sums of gradients over a step", &PriceOptions::gradients,
+             {"fp32", "bf16", "fp16", "auto"}, {Number::Fp32, Number::Bf16, Number::Fp16, std::nullopt}),
+      number("--reduce-dtype", "of gradients that data-parallel ranks add", &PriceOptions::reduced,
+             {"fp32", "bf16", "fp16", "auto"}, {Number::Fp32, Number::Bf16, Number::Fp16, std::nullopt}),
+      number("--optimizer-dtype", "of moments; bf16: there are no fp32 masters either", &PriceOptions::moments,
+             {"fp32", "bf16", "auto"}, {Number::Fp32, Number::Bf16, std::nullopt}),
+      {{"--attention", kPlan, nullptr, "whether scores of attention stay on chip",
+        {.standard = "flash", .values = {"flash", "unfused"}}},
+       choose(prices(&PriceOptions::unfused), std::vector{false, true})},
+      {{"--attention-kernel", kPlan, nullptr, "kernel of attention",
+        {.standard = "the newest of the accelerator",
+         .values = {"unfused", "fused_softmax", "triton", "flash1", "flash2", "flash3", "cudnn", "auto"}}},
+       choose(prices(&PriceOptions::attention),
+              std::vector<std::optional<cost::AttentionKernel>>{
+                  cost::AttentionKernel::Unfused, cost::AttentionKernel::FusedSoftmax, cost::AttentionKernel::Triton,
+                  cost::AttentionKernel::Flash1, cost::AttentionKernel::Flash2, cost::AttentionKernel::Flash3,
+                  cost::AttentionKernel::Cudnn, std::nullopt})},
+      {{"--moe-dispatch", kPlan, nullptr, "how tokens reach their experts",
+        {.standard = "alltoall", .values = {"alltoall", "allgather", "deepep", "hybridep", "auto"}}},
+       choose(priceOf(&cost::Choices::dispatch),
+              std::vector{cost::Dispatch::AllToAll, cost::Dispatch::AllGather, cost::Dispatch::DeepEp,
+                          cost::Dispatch::HybridEp, cost::Dispatch::AllToAll})},
+      {{"--offload", kPlan, nullptr, "what lies in the memory of the host",
+        {.standard = "none", .values = {"none", "activations", "optimizer", "auto"}}},
+       choose(priceOf(&cost::Choices::offload),
+              std::vector{cost::Offload::None, cost::Offload::Activations, cost::Offload::Optimizer,
+                          cost::Offload::None})},
+      onOff("--overlap", "data-parallel traffic behind compute", &PriceOptions::overlap),
+      onOff("--cuda-graphs", "launch graphs in place of kernels", &PriceOptions::cudaGraphs),
+      onOff("--launch-blocking", "every launch waits for its end", &PriceOptions::launchBlocking),
+      onOff("--ep-overlap", "exchanges of experts behind another micro-batch", &PriceOptions::expertOverlap),
+      onOff("--tp-overlap", "tensor-parallel collectives behind products", &PriceOptions::tensorOverlap),
+      onOff("--pipeline-scatter", "each tp rank sends its part to the next stage", &PriceOptions::pipelineScatter),
+  };
 }
 
 // Returns the names of phases from raise to `last`.
@@ -319,12 +415,12 @@ Entries verifyFlags() {
 Entries commonFlags() {
   using support::Verbosity;
   return {
-      {{"--quiet", kChoice | kDraws, nullptr, "only errors",
+      {{"--quiet", kPriced | kDraws, nullptr, "only errors",
         {.brief = "-q", .excludes = {"--verbose"}}},
        put(&CommandLine::verbosity, Verbosity::Quiet)},
       {{"--verbose", kChoice | kDraws, nullptr, "also how long each phase took", {.brief = "-v"}},
        put(&CommandLine::verbosity, Verbosity::Verbose)},
-      {{"--json", kInspect | kExplain | kVerify | kDraws, nullptr, "one object"},
+      {{"--json", kInspect | kExplain | kVerify | kPlan | kDraws, nullptr, "one object"},
        put(&CommandLine::json, true)},
       {{"--help", kEverywhere, nullptr, "this text", {.brief = "-h"}},
        put(&CommandLine::help, true)},
@@ -363,6 +459,10 @@ ops are cut. Without NAME: the collectives and messages of a step, each with a n
                          the model, a kind of op (matmul, attention), or `schedule`:
                          what other orders of the micro-batches would change
 )";
+constexpr const char *kPlanText = R"(
+Predicts time and memory of a training step before it is compiled: MODEL is a config.json,
+an ONNX file, or a folder that holds one. The cluster is an accelerator by name, or a file.
+)";
 constexpr const char *kVerifyText = R"(
 Shows that the plan for a mesh equals its model on one rank: static checks of the
 plan, the partitioned program in double precision, the plan with its kernels, five
@@ -378,7 +478,7 @@ refused.
 const support::FlagTable<CommandLine> &flagTable() {
   static const support::FlagTable<CommandLine> table = {
       meshFlags(),  batchFlags(),   choiceFlags(), expertFlags(), layoutFlags(),
-      laterFlags(), compileFlags(), verifyFlags(), commonFlags(), programFlags()};
+      laterFlags(), clusterFlags(), priceFlags(), compileFlags(), verifyFlags(), commonFlags(), programFlags()};
   return table;
 }
 
@@ -393,7 +493,8 @@ const std::vector<Command> &commands() {
        "explain OUT [NAME]     why a program's collectives, messages and cuts are there"},
       {"verify", kVerify, "verify MODEL --mesh ... [options]", kVerifyText,
        "verify MODEL           shows that a plan equals its model"},
-      {"plan", 0, "", "", ""},
+      {"plan", kPlan, "plan MODEL --gpu NAME [options]", kPlanText,
+       "plan MODEL             predicts time and memory of a training step"},
       {"trace", 0, "", "", ""},
   };
   return list;
@@ -430,7 +531,7 @@ std::string helpText(const std::string &name) {
     for (const Command &one : commands())
       if (one.bit)
         all += std::string("  ") + one.line + "\n";
-    return all + "  plan, trace            are not built yet\n\n"
+    return all + "  trace                  is not built yet\n\n"
                   "llmc COMMAND --help tells more; llmc --version.\n";
   }
   return all + command->usage + "\n" + command->about + "\n" +

@@ -24,6 +24,8 @@ static int run(std::vector<std::string> arguments) {
   }
   if (line.command == "verify")
     return runVerify(line);
+  if (line.command == "plan")
+    return runPlan(line);
   if (line.command == "explain")
     return runExplain(line);
   if (line.command == "inspect")
