@@ -10,9 +10,8 @@
 namespace llmc::predict {
 
 // Returns the table of a module that phase 4 left for one stage (pp = 1) without ZeRO. If the module has one layer of
-// each kind (layer_kinds of graph.model), the table has all of them. Of other software than
-// our own, products that read one operand or add into one result are one, as stacks compute query, key and value, or
-// gate and up; where it fuses, values between elementwise ops take no bytes.
+// each kind (layer_kinds of graph.model), the table has all of them. `software`
+// says which products and values are joined (WorkCounter.h).
 // `rings` is the number of attentions that each attention of the model became: cp where keys go around a ring, else 1.
 cost::Table extractTable(mlir::ModuleOp module, cost::Profile software, int64_t rings);
 
