@@ -14,6 +14,8 @@
 #include "lib/planfile/Program.h"
 #include "lib/planfile/Retry.h"
 #include "lib/planfile/SharedStates.h"
+#include "lib/predict/Predict.h"
+#include "lib/predict/PriceOptions.h"
 #include "lib/report/Report.h"
 #include "lib/support/Counted.h"
 #include "lib/support/OutputFile.h"
@@ -148,6 +150,50 @@ void printSummary(llvm::raw_ostream &out, const planfile::ProgramT &program,
   uint64_t size = std::filesystem::file_size(options.output, error);
   out << options.output << ": " << (error ? "" : humanBytes(size) + ", ")
       << counted(program.kernels.size(), "kernel") << ", compiled in " << llvm::format("%.1f", seconds) << " s\n";
+}
+
+// Returns the machine of --gpu or --cluster, of which a compilation says what it predicts; nullopt without one, or after
+// errors.
+std::optional<cost::Machine> machineOf(const CommandLine &line, bool &isValid) {
+  isValid = true;
+  if (!line.has("--gpu") && !line.has("--cluster"))
+    return std::nullopt;
+  auto numberOf = [](Precision precision) {
+    return precision == Precision::Fp32 ? cost::Number::Fp32 : precision == Precision::Bf16 ? cost::Number::Bf16 : cost::Number::Fp16;
+  };
+  predict::PriceOptions prices = line.prices;
+  CompileOptions options = line.options;
+  prices.precision = numberOf(options.precision.value_or(Precision::Fp32));
+  prices.gradients = numberOf(options.gradDtype);
+  if (options.reduceDtype)
+    prices.reduced = numberOf(*options.reduceDtype);
+  std::vector<std::string> errors;
+  if (options.infer)
+    errors.push_back("--gpu and --cluster predict a step of a training; leave them out with --infer");
+  if (isDump(options.model))
+    errors.push_back("--gpu and --cluster predict from a model, and MODEL is IR; leave them out");
+  auto machine = predict::resolve(prices, options, /*hasDataSize=*/true, errors);
+  for (const std::string &error : errors)
+    fail(error);
+  isValid = errors.empty();
+  return machine;
+}
+
+// Predicts a step of the program on the machine. Its memory is the arena of the worst stage: that is what a rank takes.
+void printPrediction(llvm::raw_ostream &out, MLIRContext &context, const CompileOptions &options,
+                     const cost::Machine &machine, const planfile::ProgramT &program) {
+  auto prediction = predict::readPrediction(context, options, machine, options.recompute == Recompute::Auto);
+  if (!prediction)
+    return;
+  predict::price(*prediction);
+  uint64_t arena = 0;
+  for (const auto &stage : program.stages)
+    arena = std::max<uint64_t>(arena, stage->arena_bytes);
+  double ranks = double(options.ranks()), step = prediction->time.step;
+  out << "predicted   step " << llvm::format("%.4g", step) << " s, MFU "
+      << llvm::format("%.1f", 100 * prediction->time.modelFlops / step / ranks / machine.peak()) << " %, arena "
+      << humanBytes(arena) << " of " << humanBytes(uint64_t(machine.cluster.memoryBytes)) << " on "
+      << machine.cluster.name << "\n";
 }
 
 // Holds the module to compile and the phase that it is after.
@@ -295,6 +341,10 @@ int runCompile(const CommandLine &line) {
   auto start = std::chrono::steady_clock::now();
   if (std::string problem = checkWritable(line); !problem.empty())
     return fail(problem);
+  bool isValid = true;
+  std::optional<cost::Machine> machine = machineOf(line, isValid);
+  if (!isValid)
+    return 1;
   std::vector<support::NamedFile> inputs = inputsOf(line), outputs = outputsOf(line);
   if (support::Status status = support::checkOutputConflicts(inputs, outputs); !status)
     return fail(status.message());
@@ -330,6 +380,8 @@ int runCompile(const CommandLine &line) {
   bool taken = support::namedDescriptor(line.options.output) >= 0;
   llvm::raw_ostream &out = taken ? llvm::errs() : llvm::outs();
   printSummary(out, program, work.options, seconds.count());
+  if (machine)
+    printPrediction(out, context, work.options, *machine, program);
   printDeviceKernels(out, images);
   return 0;
 }
