@@ -188,6 +188,12 @@ void readGeneration(const Json &json, Cluster &c, std::vector<std::string> &prob
   problems.push_back(text("\"generation\" is ", found->dump(), "; cpu, ampere, hopper and blackwell are valid"));
 }
 
+// Returns whether text can be printed as it is.
+bool isPlain(const std::string &text) {
+  return !text.empty() && text.size() <= 64 &&
+         std::all_of(text.begin(), text.end(), [](unsigned char letter) { return letter >= 32 && letter < 127; });
+}
+
 // Finds the text of a built-in file; null if there is none of that name.
 const char *builtIn(std::string_view name) {
   for (const auto &[known, text] : kClusters)
@@ -240,8 +246,12 @@ llmc::support::Result<Cluster> parse(const std::string &content, const std::stri
   reader.numbers(*json, "", numbers);
   reader.numbers(*json, "", counts);
   readGeneration(*json, c, problems);
-  auto name = json->find("name");
-  c.name = name != json->end() && name->is_string() ? name->get<std::string>() : file;
+  if (auto name = json->find("name"); name == json->end())
+    c.name = file;
+  else if (!name->is_string() || !isPlain(name->get<std::string>()))
+    problems.push_back("\"name\" is no text of 1 to 64 printable ASCII letters");
+  else
+    c.name = name->get<std::string>();
   if (auto sources = json->find("sources"); sources != json->end() && sources->is_array())
     for (const Json &source : *sources)
       if (source.is_string())

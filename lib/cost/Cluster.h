@@ -53,7 +53,7 @@ struct Cluster {
   double watts = 0, ratedWatts = 0; // power limit; that of the curves
   int64_t gpus = 0, gpusPerNode = 0, nvlinkDomain = 0; // gpus 0: as many as the mesh has ranks
   double nvlink = 0, nic = 0, pcie = 0; // bytes/s of one accelerator and direction
-  double linkLatency = 0, nicLatency = 0; // seconds of a message
+  double linkLatency = 0, nicLatency = 0; // seconds of a message; no collective takes less
   ProductCurve product;
   AttentionCurve attention;
   CollectiveCurve allReduce, allGather, reduceScatter, allToAll;

@@ -48,7 +48,7 @@ double timeInside(const Cluster &cluster, Transfer kind, double ranks, double by
   double ramp = curve.ramp * (1 - std::exp(-bytes / curve.rampLength));
   // Starts a tree beyond eight ranks, whose depth grows by their logarithm.
   double hops = ranks <= 8 ? ranks : 8 + 8 * std::log2(ranks / 8);
-  return curve.start + curve.perRank * hops + (wireBytes(kind, int64_t(ranks), bytes) + ramp) / rate;
+  return std::max(curve.start + curve.perRank * hops, cluster.linkLatency) + (wireBytes(kind, int64_t(ranks), bytes) + ramp) / rate;
 }
 
 } // namespace

@@ -30,6 +30,8 @@ double Machine::peak(bool isHead) const {
 }
 
 double Machine::sustained() const {
+  if (choices.precision == Number::Fp32) // no tensor cores, whose power is what limits a long run
+    return 1;
   double rate = 1;
   switch (cluster.generation) {
   case Generation::Ampere:
@@ -46,7 +48,7 @@ double Machine::sustained() const {
   }
   if (cluster.watts > 0 && cluster.ratedWatts > 0)
     rate *= std::pow(cluster.watts / cluster.ratedWatts, constants.power);
-  return rate;
+  return std::min(1.0, rate); // a curve is of what a chip reaches at its best
 }
 
 double Machine::memory(double bytes) const {
@@ -71,6 +73,8 @@ double llmc::cost::timeOf(const Machine &machine, const Product &p, bool isHead)
   if (filled > 1)
     waves = std::ceil(filled) * double(c.multiprocessors) * 128 * 256 / (batch * rows * p.columns);
   double efficiency = eight ? curve.efficiency8 : curve.efficiency;
+  if (machine.choices.precision == Number::Fp32 && c.generation != Generation::Cpu)
+    efficiency = 0.85; // of plain multiply-add units (cuBLAS, sgemm)
   double compute = p.flops() / (machine.peak(isHead) * efficiency * machine.sustained()) *
                    (1 + (eight ? curve.depth8 : curve.depth) / std::max(p.depth, kLeastDepth)) * (1 + curve.waves * std::max(0.0, waves - 1));
   // Loses half of the tensor cores' rate where a row is not a multiple of 16 bytes (cuBLAS: alignment of operands).
@@ -88,9 +92,11 @@ double llmc::cost::timeOf(const Machine &machine, const Product &p, bool isHead)
 double llmc::cost::elementwiseTime(const Machine &machine, double bytes, double operations) {
   const Constants &k = machine.constants;
   bool eager = machine.choices.software == Profile::Eager;
+  // Moves each byte of our own fused kernels once.
+  double passes = eager ? k.eagerPasses : machine.choices.software == Profile::Fused ? k.fusedPasses : 1;
   // Starts each kernel 3 us after the one before at the earliest; a framework's operation is about two kernels.
   double start = std::min(3e-6, machine.cluster.product.start) * operations * (eager ? 2 : 1);
-  return start + machine.memory(bytes * (eager ? k.eagerPasses : k.fusedPasses));
+  return start + machine.memory(bytes * passes);
 }
 
 namespace {

@@ -7,15 +7,23 @@
 using namespace llmc;
 using namespace llmc::cost;
 
+double llmc::cost::usableMemory(const Cluster &cluster) {
+  return cluster.generation == Generation::Cpu ? cluster.memoryBytes : cluster.memoryBytes - double(1 << 30);
+}
+
+// Returns the bytes that backward needs of one layer's forward pass.
 double llmc::cost::keptBytes(const Machine &machine, const Part &layer) {
   const Choices &choices = machine.choices;
   double bytes = layer.inputs + (choices.software == Profile::Eager ? layer.unfused : 0);
+  if (choices.recompute == Kept::Selective && choices.software == Profile::Llmc)
+    bytes = layer.products;
   // Keeps weights of attention as well where they reach memory and are not computed again: softmax and dropout, and
   // a mask of a byte.
   if (writesScores(choices.attention) && choices.recompute == Kept::All)
     for (const Attention &a : layer.forward.attentions)
       bytes += 5 * a.batch * a.heads * a.queries * a.keys;
-  return choices.recompute == Kept::Full ? choices.recomputed * layer.carried + (1 - choices.recomputed) * bytes : bytes;
+  return choices.recompute == Kept::Full ? choices.recomputed * layer.carried + (1 - choices.recomputed) * bytes
+                                         : bytes;
 }
 
 namespace {
@@ -26,7 +34,8 @@ double share(bool isCut, double elements, double experts, const Choices &choices
     return elements + experts;
   const planfile::MeshSizes &mesh = choices.mesh;
   double etp = double(std::max<int64_t>(1, mesh.etp));
-  double dense = double(mesh.dp * mesh.cp), expert = std::max(1.0, double(mesh.ranksOfStage()) / (double(mesh.ep) * etp));
+  double dense = double(mesh.dp * mesh.cp),
+         expert = std::max(1.0, double(mesh.ranksOfStage()) / (double(mesh.ep) * etp));
   return elements / dense + experts / expert;
 }
 
@@ -46,7 +55,6 @@ std::vector<MemoryParts> llmc::cost::predictMemory(const Table &table, const Mac
       parameters[stage].dense += part.parameters.dense;
       parameters[stage].expert += part.parameters.expert;
       largestPart[stage] = std::max(largestPart[stage], part.parameters.all());
-
     };
     // Counts how many micro-batches are alive at once (Narayanan et al., 2021, section 2.2; Korthikanti et al., 2022,
     // section 4.2.3): all that the stages behind work on; where stages interleave, by chunk.
@@ -78,7 +86,8 @@ std::vector<MemoryParts> llmc::cost::predictMemory(const Table &table, const Mac
         parameters[stage].dense += table.tied;
       // Holds the logits in 16 bits, and in fp32 with their gradient where kernels are not fused with the loss.
       stages[stage].logits = table.after.logits * (choices.software == Profile::Eager ? 10 : 6);
-      kept[stage] += table.after.inputs - table.after.logits * choices.elementBytes();
+      kept[stage] +=
+          std::max(0.0, table.after.inputs - table.after.logits * choices.elementBytes()); // those are counted
     }
   }
   for (int64_t i = 0; i < p; ++i) {
@@ -94,15 +103,16 @@ std::vector<MemoryParts> llmc::cost::predictMemory(const Table &table, const Mac
     if (choices.zero == 3)
       stage.gathered = 2 * largestPart[i] * weight;
     // Holds two layers of what lies at the host: one that is used and one on its way.
-    stage.activations = (choices.offload == Offload::Activations ? std::min(kept[i], 2 * largestKept[i]) : kept[i]) + largest[i];
+    stage.activations =
+        (choices.offload == Offload::Activations ? std::min(kept[i], 2 * largestKept[i]) : kept[i]) + largest[i];
     // Holds four activations of a layer with gradients, whole where tp ranks gather them; and of the largest weight its
     // fp32 gradient and a copy in 16 bits.
     stage.workspace = 4 * table.tokens / double(choices.mesh.cp) * table.width * weight + 6 * largestWeight[i];
     if (choices.software == Profile::Eager) {
-      // Has a gradient of each weight beside the sums: in 16 bits where these are fp32, in fp32 for the update otherwise.
-      stage.gradients += bytesOf(choices.gradients) == 4
-                             ? weight * share(choices.zero == 3, dense, expert, choices)
-                             : 4 * share(choices.zero >= 1, dense, expert, choices);
+      // Has a gradient of each weight beside the sums: in 16 bits where these are fp32, in fp32 for the update
+      // otherwise.
+      stage.gradients += bytesOf(choices.gradients) == 4 ? weight * share(choices.zero == 3, dense, expert, choices)
+                                                         : 4 * share(choices.zero >= 1, dense, expert, choices);
       // Loses what an allocator without expandable segments cannot use of what it reserves.
       stage.fragmentation = 0.14 * stage.sum();
     }

@@ -88,9 +88,12 @@ PassTime Pricer::pass(const Work &work, bool backward, bool isLayer) const {
   for (const Attention &attention : work.attentions)
     time.attention += timeOf(m_, attention, backward);
   // Launches what one kernel of attention does as several: two products, softmax, dropout; scale, mask and casts.
-  double launches = choices.attention == AttentionKernel::FusedSoftmax ? 3 : choices.attention == AttentionKernel::Unfused ? 8 : 0;
+  double launches = choices.attention == AttentionKernel::FusedSoftmax ? 3
+                    : choices.attention == AttentionKernel::Unfused    ? 8
+                                                                       : 0;
   operations += launches * (backward ? 2 : 1) * double(work.attentions.size());
-  time.exposed.compute = products + time.attention + elementwiseTime(m_, work.bytes, std::max(0.0, work.operations - double(work.products.size())));
+  time.exposed.compute = products + time.attention +
+                         elementwiseTime(m_, work.bytes, std::max(0.0, work.operations - double(work.products.size())));
   for (const Collective &collective : work.collectives) {
     if (collective.role == Role::Expert)
       continue;
@@ -109,7 +112,8 @@ PassTime Pricer::pass(const Work &work, bool backward, bool isLayer) const {
   if (choices.expertOverlap)
     ep = std::max(0.1 * ep, ep - 0.7 * time.exposed.compute);
   double captured = choices.cudaGraphs ? 0.5 : 1; // graphs of a part of each layer
-  time.host = operations * captured * m_.constants.hostOperation;
+  // Launches a kernel of ours from a loop in C++: 3 us a call of the driver (cuLaunchKernel).
+  time.host = operations * captured * (choices.software == Profile::Llmc ? 3e-6 : m_.constants.hostOperation);
   // Waits for each of the two kernels of an operation: 30 us from the end of one to the start of the next.
   if (choices.launchBlocking)
     time.host += operations * 60e-6;
@@ -126,8 +130,12 @@ Pricer::PartTime Pricer::price(const Part &part, bool isLayer) const {
     return time;
   if (m_.choices.recompute == Kept::Full)
     time.backward += time.forward * m_.choices.recomputed;
+  // Computes elementwise ops and norms again in our own plans, the core of attention in other stacks (Korthikanti et
+  // al., 2022, section 5).
   if (m_.choices.recompute == Kept::Selective)
-    time.backward.exposed.compute += time.forward.attention;
+    time.backward.exposed.compute += m_.choices.software == Profile::Llmc
+                                         ? elementwiseTime(m_, part.forward.bytes, part.forward.operations)
+                                         : time.forward.attention;
   return time;
 }
 
@@ -244,7 +252,8 @@ DataTraffic dataTraffic(const Machine &machine, const Stage &stage, double layer
   double reduced = bytesOf(choices.reduced), weights = choices.elementBytes();
   DataTraffic traffic;
   double first = 1 / std::max(1.0, layersOfStage); // of all, what comes before or after all compute
-  constexpr double slow = 0.17; // of hidden traffic: compute shares memory and multiprocessors with it (Galvatron: 0.13)
+  constexpr double slow =
+      0.17; // of hidden traffic: compute shares memory and multiprocessors with it (Galvatron: 0.13)
   auto hide = [&](double time, double compute) {
     double hidden = choices.overlap ? std::min(time * (1 - first), compute) : 0;
     traffic.exposed += time - hidden;
@@ -272,9 +281,9 @@ DataTraffic dataTraffic(const Machine &machine, const Stage &stage, double layer
 double optimizerTime(const Machine &machine, const Stage &stage) {
   const Choices &choices = machine.choices;
   auto [dense, expert] = dataGroups(choices);
-  double elements = choices.zero == 0 ? stage.parameters.all()
-                                      : stage.parameters.dense / double(dense.size) +
-                                            stage.parameters.expert / double(expert.size);
+  double elements = choices.zero == 0
+                        ? stage.parameters.all()
+                        : stage.parameters.dense / double(dense.size) + stage.parameters.expert / double(expert.size);
   // Reads gradient, master and moments and writes these and the weight; the norm reads the gradient once more.
   bool low = choices.moments != Number::Fp32;
   double state = bytesOf(choices.moments), gradient = bytesOf(choices.gradients), weight = choices.elementBytes();
@@ -316,7 +325,8 @@ std::vector<int64_t> llmc::cost::divideLayers(const Table &table, const Machine 
     }
     return left > 0 ? std::vector<int64_t>() : counts;
   };
-  for (double capacity = std::floor(double(layers) / double(parts)); capacity <= double(layers) + head + 1; capacity += 0.25)
+  for (double capacity = std::floor(double(layers) / double(parts)); capacity <= double(layers) + head + 1;
+       capacity += 0.25)
     if (auto counts = fits(capacity); !counts.empty()) {
       // Evens out what the first stages took more than the last: none may be without a layer but at the ends.
       for (int64_t part = parts - 1; part-- > 0;)
@@ -351,7 +361,7 @@ void addUpdate(const Machine &machine, const std::vector<Stage> &stages, TimePar
   }
   parts.dp += dp;
   parts.optimizer = optimizer;
-  parts.host += machine.constants.perStep;
+  parts.host += machine.choices.software == Profile::Llmc ? 0 : machine.constants.perStep;
   // Loses 0.4 % for each doubling of ranks beyond a node: the slowest of more ranks sets the pace.
   double ranks = double(machine.choices.mesh.ranksOfStage() * machine.choices.mesh.pp);
   parts = parts * (1 + 0.004 * std::max(0.0, std::log2(ranks / double(machine.cluster.gpusPerNode))));
@@ -364,6 +374,11 @@ void countFlops(const Table &table, const Choices &choices, StepTime &step) {
     double flops = 0, core = 0;
     for (const Product &product : part.forward.products)
       flops += product.flops();
+    // Leaves out what several ranks compute alike: heads of keys and values that tp ranks repeat.
+    double copies = part.parameters.dense * double(choices.mesh.tp) +
+                    part.parameters.expert * double(choices.mesh.ep * std::max<int64_t>(1, choices.mesh.etp));
+    if (isLayer && copies > part.wholeParameters)
+      flops *= part.wholeParameters / copies;
     for (const Attention &attention : part.forward.attentions)
       core += attention.flops();
     forward += flops + core;
@@ -387,9 +402,11 @@ StepTime llmc::cost::predictStep(const Table &table, const Machine &machine) {
   std::vector<Stage> stages = priceStages(table, machine, pricer);
   double p = double(choices.mesh.pp), v = double(choices.chunks), m = double(choices.microBatches);
   double message = messagesOf(table, machine);
-  // Hides messages behind the other chunk's compute where stages interleave; else a micro-batch waits for two.
-  double perMicroBatch = choices.chunks > 1 && choices.overlap ? 0 : 2 * v * message;
+  // Hides messages behind the other chunk's compute where stages interleave, as far as that takes; else a micro-batch
+  // waits for both.
   for (Stage &stage : stages) {
+    double sent = p > 1 ? 2 * v * message : 0;
+    double perMicroBatch = choices.chunks > 1 && choices.overlap ? std::max(0.0, sent - stage.microBatch()) : sent;
     stage.forward.exposed.pp += perMicroBatch / 2;
     stage.backward.exposed.pp += perMicroBatch / 2;
   }

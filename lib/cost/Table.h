@@ -71,9 +71,11 @@ struct Part {
   Work forward, backward;
   Parameters parameters;       // of one rank
   double wholeParameters = 0;  // of the model
+  double wholeExperts = 0;     // those of them that are of experts
   // Holds the bytes that backward reads of forward: `inputs` of products, norms and attention; `unfused` what else
-  // elementwise ops between them keep where each is a kernel of its own; `carried` the input of a layer alone.
-  double inputs = 0, unfused = 0, carried = 0;
+  // elementwise ops between them keep where each is a kernel of its own; `products` those of `inputs` that elementwise
+  // ops and norms do not compute; `carried` the input of a layer alone.
+  double inputs = 0, unfused = 0, products = 0, carried = 0;
   double logits = 0; // elements of the head's product
 };
 
@@ -82,8 +84,7 @@ struct Table {
   std::vector<Part> kinds;  // layers that differ
   std::vector<int> layers;  // kind of each layer, in order
   double tied = 0;          // parameters of `before` that `after` reads, too: both stages have them
-  double copies = 1;        // experts that a token goes to
-  double activeParameters = 0; // that one token uses
+  double copies = 1, experts = 1; // experts that a token goes to, of how many
   double tokens = 0;        // of one micro-batch of one data-parallel rank, not cut over cp
   double width = 0;         // elements of a token's activation between stages, not cut over tp
 };

@@ -49,6 +49,8 @@ public:
         table.tied += local;
       (isExpert ? part->parameters.expert : part->parameters.dense) += local;
       part->wholeParameters += whole;
+      if (isExpert)
+        part->wholeExperts += whole;
     }
   }
 
@@ -87,7 +89,7 @@ Part scaled(const Part &part, double factor) {
       collective.bytes *= factor;
     work->flops *= factor, work->bytes *= factor, work->operations *= factor;
   }
-  out.inputs *= factor, out.unfused *= factor;
+  out.inputs *= factor, out.unfused *= factor, out.products *= factor;
   return out;
 }
 
@@ -118,7 +120,7 @@ Table predict::extractTable(ModuleOp module, cost::Profile software, int64_t rin
         counter.count(&inner, part.forward);
         kept.count(&inner);
       }
-      part.inputs = kept.inputs, part.unfused = kept.unfused;
+      part.inputs = kept.inputs, part.unfused = kept.unfused, part.products = kept.products;
       for (BlockArgument arg : repeat.getCarriedArgs())
         part.carried += bytesOf(arg);
       continue;
@@ -172,7 +174,8 @@ Table predict::extractTable(ModuleOp module, cost::Profile software, int64_t rin
         table.width = double(type.getShape().back());
   forward.walk([&](graph::RouteOp op) {
     if (op.getMixture())
-      table.copies = double(cast<RankedTensorType>(op.getRoutes().getType()).getShape().back());
+      table.copies = double(op.getRoutes().getType().getShape().back()),
+      table.experts = double(op.getScores().getType().getShape().back());
   });
   return table;
 }

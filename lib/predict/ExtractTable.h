@@ -10,9 +10,9 @@
 namespace llmc::predict {
 
 // Returns the table of a module that phase 4 left for one stage (pp = 1) without ZeRO. If the module has one layer of
-// each kind (layer_kinds of graph.model), the table has all of them. `software`
-// says which products and values are joined (WorkCounter.h).
-// `rings` is the number of attentions that each attention of the model became: cp where keys go around a ring, else 1.
+// each kind (layer_kinds of graph.model), the table has all of them. `software` says which products and values are
+// joined (WorkCounter.h), `rings` how many attentions each attention of the model became: cp where keys go around a
+// ring, else 1.
 cost::Table extractTable(mlir::ModuleOp module, cost::Profile software, int64_t rings);
 
 } // namespace llmc::predict

@@ -9,7 +9,8 @@
 namespace llmc::predict {
 
 // Holds the bytes of each value once: operands of products, of norms and of attention are `inputs`; `unfused` are those
-// between elementwise ops that are not linear, which are kept where each op is a kernel of its own.
+// between elementwise ops that are not linear, which are kept where each op is a kernel of its own. `products` are those
+// inputs that no elementwise op and no norm computes.
 class KeptCounter {
 public:
   // Takes the number of attentions around one ring: the first has the rank's own keys, and what the others see is sent.
@@ -17,7 +18,7 @@ public:
 
   void count(mlir::Operation *op);
 
-  double inputs = 0, unfused = 0;
+  double inputs = 0, unfused = 0, products = 0;
 
 private:
   void keep(mlir::Value value);

@@ -3,6 +3,7 @@
 #include "dialects/graph/GraphAttrs.h"
 #include "lib/pipeline/Pipeline.h"
 #include "lib/predict/ExtractTable.h"
+#include "passes/2-train/DivideLayers/Balance.h"
 
 using namespace llmc;
 
@@ -25,6 +26,19 @@ CompileOptions optionsOfTable(CompileOptions options) {
   if (options.ep > 1 && options.moeBudget == 0)
     options.moeBudget = 1;
   return options;
+}
+
+// Divides the layers as compile does, where nobody asked for other numbers and the program is ours.
+void divideStages(const cost::Table &table, cost::Choices &choices) {
+  if (choices.software != cost::Profile::Llmc || !choices.stages.empty() || choices.mesh.pp == 1)
+    return;
+  stages::LayerCosts costs;
+  for (int kind : table.layers)
+    costs.layers.push_back(table.kinds[kind].forward.flops);
+  costs.mayBegin.assign(costs.layers.size(), true);
+  costs.before = table.before.forward.flops, costs.after = table.after.forward.flops;
+  if (auto counts = stages::balance(costs, choices.mesh.pp * choices.chunks))
+    choices.stages = *counts;
 }
 
 // Returns whether the layers can be divided as the choices say; emits an error otherwise.
@@ -58,8 +72,9 @@ std::optional<predict::Prediction> predict::readPrediction(mlir::MLIRContext &co
   out.machine = machine;
   cost::Choices &choices = out.machine.choices;
   out.choosesRecompute = choosesRecompute;
-  out.table = extractTable(*module, choices.software,
-                           options.cp > 1 && options.cpKind == CpKind::Ring ? options.cp : 1);
+  out.table =
+      extractTable(*module, choices.software, options.cp > 1 && options.cpKind == CpKind::Ring ? options.cp : 1);
+  divideStages(out.table, choices);
   if (!checkStages(*module, out.table, choices))
     return std::nullopt;
   auto model = (*module)->getAttrOfType<mlir::DictionaryAttr>(graph::kModel);
@@ -73,9 +88,12 @@ std::optional<predict::Prediction> predict::readPrediction(mlir::MLIRContext &co
   out.table.tokens = double(choices.sequence * choices.microBatch);
   for (const cost::Part *part : {&out.table.before, &out.table.after})
     out.parameters += part->wholeParameters;
-  for (int kind : out.table.layers)
+  double idle = 0; // parameters of experts that a token does not go to
+  for (int kind : out.table.layers) {
     out.parameters += out.table.kinds[kind].wholeParameters;
-  out.activeParameters = out.parameters;
+    idle += out.table.kinds[kind].wholeExperts * (1 - out.table.copies / out.table.experts);
+  }
+  out.activeParameters = out.parameters - idle;
   return out;
 }
 
@@ -84,7 +102,7 @@ void predict::price(Prediction &prediction) {
   auto fits = [&] {
     prediction.memory = cost::predictMemory(prediction.table, machine);
     return llvm::all_of(prediction.memory, [&](const cost::MemoryParts &stage) {
-      return stage.sum() <= machine.cluster.memoryBytes;
+      return stage.sum() <= cost::usableMemory(machine.cluster);
     });
   };
   // Recomputes as little as fits where nothing is asked for: the core of attention, else so many layers as it takes.

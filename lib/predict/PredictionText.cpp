@@ -12,19 +12,27 @@ namespace {
 
 std::vector<std::pair<std::string, double>> partsOf(const TimeParts &t) {
   std::vector<std::pair<std::string, double>> parts = {{"compute", t.compute}};
-  for (auto [role, seconds] : {std::pair(AxisRole::Tensor, t.tp), {AxisRole::Data, t.dp}, {AxisRole::Stages, t.pp},
-                               {AxisRole::Context, t.cp}, {AxisRole::Expert, t.ep}})
+  for (auto [role, seconds] : {std::pair(AxisRole::Tensor, t.tp),
+                               {AxisRole::Data, t.dp},
+                               {AxisRole::Stages, t.pp},
+                               {AxisRole::Context, t.cp},
+                               {AxisRole::Expert, t.ep}})
     parts.emplace_back(planfile::nameOf(role), seconds);
   parts.insert(parts.end(), {{"bubble", t.bubble}, {"optimizer", t.optimizer}, {"host", t.host}});
   return parts;
 }
 
 std::vector<std::pair<const char *, double>> partsOf(const MemoryParts &m) {
-  return {{"weights", m.weights},         {"masters", m.masters},
-          {"gradients", m.gradients},     {"optimizer", m.optimizer},
-          {"gathered", m.gathered},       {"activations", m.activations},
-          {"logits", m.logits},           {"workspace", m.workspace},
-          {"communication", m.communication}, {"fragmentation", m.fragmentation},
+  return {{"weights", m.weights},
+          {"masters", m.masters},
+          {"gradients", m.gradients},
+          {"optimizer", m.optimizer},
+          {"gathered", m.gathered},
+          {"activations", m.activations},
+          {"logits", m.logits},
+          {"workspace", m.workspace},
+          {"communication", m.communication},
+          {"fragmentation", m.fragmentation},
           {"context", m.context}};
 }
 
@@ -58,9 +66,10 @@ std::string line(const char *format, auto... values) {
 // Says why the run does not fit; empty if it does.
 std::string lackOfMemory(const predict::Prediction &p) {
   size_t worst = worstStage(p);
-  double gib = 1 << 30, peak = p.memory[worst].sum() / gib, has = p.machine.cluster.memoryBytes / gib;
-  return peak <= has ? "" : line("stage %zu needs %.4g GiB, and %s has %.4g GiB", worst, peak,
-                                 p.machine.cluster.name.c_str(), has);
+  double gib = 1 << 30, peak = p.memory[worst].sum() / gib, has = usableMemory(p.machine.cluster) / gib;
+  return peak <= has ? ""
+                     : line("stage %zu needs %.4g GiB, and a run may use %.4g GiB of %s", worst, peak, has,
+                            p.machine.cluster.name.c_str());
 }
 
 // Names what a part of the time is, in words.
@@ -76,7 +85,8 @@ std::string inWords(const std::string &part) {
     return "stages that wait for the first and the last micro-batch";
   if (part == "host")
     return "kernels that the host launches too slowly, and what a step does once";
-  return part == "optimizer" ? "the update of weights, masters and moments" : "products, attention and elementwise kernels";
+  return part == "optimizer" ? "the update of weights, masters and moments"
+                             : "products, attention and elementwise kernels";
 }
 
 // Says what the three largest parts of a step are.
@@ -105,29 +115,33 @@ json predict::predictionJson(const Prediction &p) {
     stages.push_back(std::move(stage));
   }
   memory["stages"] = std::move(stages);
-  json chosen = {
-      {"mesh", meshJson(c.mesh)},
-      {"virtual_stages", c.chunks},
-      {"micro_batch", c.microBatch},
-      {"micro_batches", c.microBatches},
-      {"schedule", nameOf(c.order)},
-      {"zero", c.zero},
-      {"sequence_parallel", c.sequenceParallel ? "on" : "off"},
-      {"recompute", nameOf(c.recompute)},
-      {"precision", nameOf(c.precision)},
-      {"step_time_s", step},
-      {"tokens_per_s_per_gpu", double(p.time.tokens) / step / ranks},
-      {"tflops_per_gpu", p.time.modelFlops / step / ranks / 1e12},
-      {"mfu", p.time.modelFlops / step / ranks / p.machine.peak()},
-      {"hfu", p.time.hardwareFlops / step / ranks / p.machine.peak()},
-      {"bubble_fraction", p.time.bubbleFraction},
-      {"time_s", std::move(time)},
-      {"memory_bytes", std::move(memory)}};
+  json chosen = {{"mesh", meshJson(c.mesh)},
+                 {"virtual_stages", c.chunks},
+                 {"micro_batch", c.microBatch},
+                 {"micro_batches", c.microBatches},
+                 {"schedule", nameOf(c.order)},
+                 {"zero", c.zero},
+                 {"sequence_parallel", c.sequenceParallel ? "on" : "off"},
+                 {"recompute", nameOf(c.recompute)},
+                 {"recomputed_layers", c.recompute == Kept::Full ? c.recomputed : 0.0}, // share of them
+                 {"fits", lackOfMemory(p).empty()},
+                 {"precision", nameOf(c.precision)},
+                 {"step_time_s", step},
+                 {"tokens_per_s_per_gpu", double(p.time.tokens) / step / ranks},
+                 {"tflops_per_gpu", p.time.modelFlops / step / ranks / 1e12},
+                 {"mfu", p.time.modelFlops / step / ranks / p.machine.peak()},
+                 {"hfu", p.time.hardwareFlops / step / ranks / p.machine.peak()},
+                 {"bubble_fraction", p.time.bubbleFraction},
+                 {"time_s", std::move(time)},
+                 {"memory_bytes", std::move(memory)}};
   json rejected = json::array();
   if (std::string reason = lackOfMemory(p); !reason.empty())
     rejected.push_back({{"mesh", meshJson(c.mesh)}, {"reason", reason}});
   return {{"model",
-           {{"name", p.model}, {"parameters", p.parameters}, {"active_parameters", p.activeParameters}, {"layers", p.table.layers.size()}}},
+           {{"name", p.model},
+            {"parameters", p.parameters},
+            {"active_parameters", p.activeParameters},
+            {"layers", p.table.layers.size()}}},
           {"chosen", std::move(chosen)},
           {"alternatives", json::array()},
           {"rejected", std::move(rejected)},
@@ -141,11 +155,15 @@ std::string predict::predictionText(const Prediction &p) {
                          p.table.layers.size(), (long long)(ranks), p.machine.cluster.name.c_str());
   out += line("mesh        dp %lld x pp %lld x tp %lld x cp %lld (experts: ep %lld)\n", (long long)c.mesh.dp,
               (long long)c.mesh.pp, (long long)c.mesh.tp, (long long)c.mesh.cp, (long long)c.mesh.ep);
-  out += line("choices     %s, %lld micro-batches of %lld, %s%s, zero %d, recompute %s%s, %s\n", nameOf(c.precision),
-              (long long)c.microBatches, (long long)c.microBatch, nameOf(c.order),
-              c.chunks > 1 ? line(" of %lld chunks a stage", (long long)c.chunks).c_str() : "", c.zero, nameOf(c.recompute),
-              c.recompute == Kept::Full && c.recomputed < 1 ? line(" of %.0f %% of the layers", 100 * c.recomputed).c_str() : "",
-              c.software == Profile::Llmc ? "llmc" : c.software == Profile::Fused ? "fused" : "eager");
+  out += line(
+      "choices     %s, %lld micro-batches of %lld, %s%s, zero %d, recompute %s%s, %s\n", nameOf(c.precision),
+      (long long)c.microBatches, (long long)c.microBatch, nameOf(c.order),
+      c.chunks > 1 ? line(" of %lld chunks a stage", (long long)c.chunks).c_str() : "", c.zero, nameOf(c.recompute),
+      c.recompute == Kept::Full && c.recomputed < 1 ? line(" of %.0f %% of the layers", 100 * c.recomputed).c_str()
+                                                    : "",
+      c.software == Profile::Llmc    ? "llmc"
+      : c.software == Profile::Fused ? "fused"
+                                     : "eager");
   out += line("step        %.4g s, %.4g tokens/s a GPU, MFU %.1f %%, HFU %.1f %%, bubble %.1f %%\n", step,
               double(p.time.tokens) / step / ranks, 100 * p.time.modelFlops / step / ranks / p.machine.peak(),
               100 * p.time.hardwareFlops / step / ranks / p.machine.peak(), 100 * p.time.bubbleFraction);

@@ -72,8 +72,8 @@ void fitRanks(const Cluster &cluster, CompileOptions &options, bool hasDataSize,
   if (!hasDataSize && cluster.gpus % others == 0)
     options.dp = cluster.gpus / others;
   if (options.ranks() != cluster.gpus)
-    errors.push_back(text("dp x pp x tp x cp is ", options.dp, " x ", options.pp, " x ", options.tp, " x ", options.cp, " = ",
-                          options.ranks(), " ranks, and there are ", cluster.gpus,
+    errors.push_back(text("dp x pp x tp x cp is ", options.dp, " x ", options.pp, " x ", options.tp, " x ", options.cp,
+                          " = ", options.ranks(), " ranks, and there are ", cluster.gpus,
                           " accelerators: they must be equal; leave out --dp or --gpus, and it follows"));
 }
 
@@ -98,10 +98,25 @@ std::optional<Machine> predict::resolve(const PriceOptions &prices, CompileOptio
   c.gradients = prices.gradients.value_or(Number::Fp32);
   c.reduced = prices.reduced.value_or(c.gradients);
   c.moments = prices.moments.value_or(Number::Fp32);
-  c.attention = prices.attention.value_or(newestKernel(*cluster, prices.unfused));
-  if (prices.unfused && !writesScores(c.attention))
-    errors.push_back("--attention unfused writes scores to memory, and the kernel of --attention-kernel does not: use "
-                     "unfused or fused_softmax, or leave one of both out");
+  c.attention = prices.attention.value_or(newestKernel(*cluster, prices.unfused.value_or(false)));
+  if (prices.unfused && *prices.unfused != writesScores(c.attention))
+    errors.push_back(*prices.unfused
+                         ? "--attention unfused writes scores to memory, and the kernel of --attention-kernel does "
+                           "not: use unfused or fused_softmax, or leave one of both out"
+                         : "--attention flash keeps scores on chip, and the kernel of --attention-kernel writes "
+                           "them to memory: use flash2 or cudnn, or leave one of both out");
+  if (c.attention == AttentionKernel::Flash3 && cluster->generation == Generation::Ampere)
+    errors.push_back(text("--attention-kernel flash3 is for Hopper, and ", cluster->name, " is older: use flash2"));
+  Schedule schedule = options.scheduleKind();
+  if (options.pp == 1 && (schedule == Schedule::Interleaved || schedule == Schedule::ZeroBubble))
+    errors.push_back(text("--schedule ", nameOf(schedule), options.virtualStages ? " (--virtual-stages)" : "",
+                          " is for several stages, and there is one: use --pp 2 or more, or leave it out"));
+  else if (schedule == Schedule::Interleaved && options.chunks() < 2)
+    errors.push_back(
+        "--schedule interleaved runs at least two chunks of layers a stage: use --virtual-stages 2 or more");
+  else if (schedule != Schedule::Interleaved && options.chunks() > 1)
+    errors.push_back(
+        text("--schedule ", nameOf(schedule), " runs one chunk of layers a stage: use --virtual-stages 1"));
   c.overlap = prices.overlap.value_or(true);
   c.cudaGraphs = prices.cudaGraphs.value_or(false);
   c.launchBlocking = prices.launchBlocking.value_or(false);

@@ -17,7 +17,7 @@ struct PriceOptions {
   int64_t gpus = 0, gpusPerNode = 0, nvlinkDomain = 0;
   double nicGbytes = 0, boardWatts = 0;
   cost::Choices choices;
-  bool unfused = false;
+  std::optional<bool> unfused;
   std::optional<cost::Number> precision, gradients, reduced, moments;
   std::optional<cost::AttentionKernel> attention;
   std::optional<bool> overlap, cudaGraphs, launchBlocking, expertOverlap, tensorOverlap, pipelineScatter;

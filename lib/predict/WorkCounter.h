@@ -14,9 +14,9 @@ namespace llmc::predict {
 class WorkCounter {
 public:
   // Takes the mesh of the collectives. Of other software than our own, products that read one operand or add into one
-  // result are one; where it fuses, values between elementwise ops take no bytes.
+  // result are one; of all that fuses, values between elementwise ops take no bytes.
   WorkCounter(parallel::MeshAttr mesh, cost::Profile software)
-      : mesh_(mesh), merges_(software != cost::Profile::Llmc), fuses_(software == cost::Profile::Fused) {}
+      : mesh_(mesh), merges_(software != cost::Profile::Llmc), fuses_(software != cost::Profile::Eager) {}
 
   // Adds an op to the work of its block; the same `work` must come for all ops of a block.
   void count(mlir::Operation *op, cost::Work &work);

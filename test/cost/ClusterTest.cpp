@@ -53,6 +53,7 @@ TEST(Cluster, RefusesWhatItCannotMean) {
       {R"({"base": "h100", "generation": "volta"})", "ampere, hopper and blackwell are valid"},
       {R"({"base": "h100", "curves": {"product": {"efficiency": 80}}})", "curves.product.efficiency"},
       {R"({"base": "h100", "curves": []})", "an object is valid"},
+      {R"({"base": "h100", "name": "a\u001b[31m"})", "printable ASCII"},
       {R"({"name": "ours"})", "\"peak_tflops_fp32\" is missing"},
       {R"([])", "expected a JSON object"},
       {R"({"base": "h100",})", "not valid JSON"}};

@@ -95,6 +95,37 @@ def does_not_fit(folder):
     require(slim["rejected"] == [] and slim["chosen"]["recompute"] != "none", f"recomputes what does not fit: {slim['chosen']}")
 
 
+def directions(folder):
+    """Holds what a fresh pair of eyes found wrong: parts that were negative, traffic that was free, shares above 1."""
+    path = os.path.join(folder, "config.json")
+    config = json.load(open(LLAMA))
+    config.update(hidden_size=4096, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, head_dim=128,
+                  intermediate_size=14336, vocab_size=128256)
+    json.dump(config, open(path, "w"))
+
+    def chosen(*flags):
+        return plan("--gpu", "h100", "--seq", 4096, *flags, model=path)["chosen"]
+
+    few = json.load(open(path))
+    few["num_hidden_layers"] = 1
+    short = os.path.join(folder, "short.json")
+    json.dump(few, open(short, "w"))
+    memory = plan("--gpu", "h100", "--seq", 4096, "--recompute", "full", model=short)["chosen"]["memory_bytes"]
+    require(min(v for k, v in memory.items() if k != "stages") >= 0, f"negative memory: {memory}")
+    slow = ["--pp", 4, "--gpus-per-node", 1, "--nic-gbytes", 0.01, "--recompute", "none"]
+    require(chosen(*slow, "--virtual-stages", 2)["step_time_s"] > 107, "messages of an interleaved schedule take no time")
+    flops = [c["tflops_per_gpu"] / c["tokens_per_s_per_gpu"] for c in (chosen("--tp", 8), chosen("--tp", 16))]
+    require(abs(flops[1] / flops[0] - 1) < 0.01, f"FLOPs of a token grow with tp: {flops}")
+    require(chosen("--board-watts", 9999)["hfu"] < 1, "a chip beyond its peak")
+    none, some = chosen("--dp", 16, "--recompute", "none"), chosen("--dp", 16, "--recompute", "selective")
+    require(some["memory_bytes"]["activations"] < 0.8 * none["memory_bytes"]["activations"]
+            and some["step_time_s"] > none["step_time_s"], "selective recomputation saves nothing, or takes no time")
+    uneven = chosen("--pp", 4, "--global-batch", 64)["step_time_s"]
+    require(uneven < chosen("--pp", 4, "--global-batch", 64, "--stages", "8,8,8,8")["step_time_s"], "stages are not balanced")
+    mixture = plan("--gpu", "h100", model=os.path.join(DATA, "qwen3_moe", "config.json"))["model"]
+    require(mixture["active_parameters"] < mixture["parameters"], str(mixture))
+
+
 def own_cluster(folder):
     path = os.path.join(folder, "ours.json")
     with open(path, "w") as f:
@@ -103,10 +134,22 @@ def own_cluster(folder):
     require(slow > plan("--gpu", "h100", "--dp", 64)["chosen"]["time_s"]["dp"], "a slower card costs nothing")
 
 
+def compiled(folder):
+    """Says what a step will take where compile is told of a cluster, and refuses one that it cannot be told of."""
+    out = os.path.join(folder, "out")
+    text = call([LLMC, "compile", LLAMA, "--mesh", "2x2x1", "--weights", "random", "--gpu", "h100", "-o", out]).stdout
+    require("predicted   step" in text and "MFU" in text and "on h100" in text, text)
+    for flags in (["--gpu", "h1000"], ["--gpu", "h100", "--infer"]):
+        done = call([LLMC, "compile", LLAMA, "-o", out + "2", *flags], check=False)
+        require(done.returncode == 1 and "--gpu" in done.stderr and not os.path.exists(out + "2"), done.stderr)
+
+
 suite = Suite("predictions")
 suite.run("what it prints", prints)
 suite.run("what does not fit", does_not_fit)
+suite.run("directions of change", directions)
 suite.run("a cluster file", own_cluster)
+suite.run("compile for a cluster", compiled)
 suite.run("memory of published runs", memory)
 suite.run("published runs", public_rows)
 for flags, code, words in [
@@ -123,6 +166,10 @@ for flags, code, words in [
         ([LLAMA, "--gpu", "h100", "--attention", "unfused", "--attention-kernel", "flash2"], 1, ["--attention unfused", "fused_softmax"]),
         ([LLAMA, "--gpu", "h100", "--ep-overlap", "on"], 1, ["ep is 1"]),
         ([LLAMA, "--gpu", "h100", "--tp-overlap", "on"], 1, ["tp is 1"]),
+        ([LLAMA, "--gpu", "h100", "--attention", "flash", "--attention-kernel", "unfused"], 1, ["--attention flash"]),
+        ([LLAMA, "--gpu", "a100-80g", "--attention-kernel", "flash3"], 1, ["flash3 is for Hopper"]),
+        ([LLAMA, "--gpu", "h100", "--schedule", "zero-bubble"], 1, ["there is one", "--pp 2"]),
+        ([LLAMA, "--gpu", "h100", "--pp", "2", "--schedule", "interleaved", "--virtual-stages", "1"], 1, ["at least two chunks"]),
         ([LLAMA, "--gpu", "h100", "--pp", "99"], 1, ["99 chunks", "layers"]),
         ([LLAMA, "--gpu", "h100", "--cluster", "x.json"], 2, ["--cluster"]),
         ([LLAMA, "--cluster", "/none.json"], 1, ["/none.json"]),

@@ -202,7 +202,7 @@ Entries layoutFlags() {
         "how attention sees the tokens of other cp ranks: keys and\nvalues go around a ring, or heads are exchanged for tokens",
         {.standard = "ring", .values = {"ring", "heads"}}},
        choose(of(&CompileOptions::cpKind), std::vector{CpKind::Ring, CpKind::Heads})},
-      {{"--recompute", kPriced, nullptr,
+      {{"--recompute", kChoice, nullptr,
         "what backward computes again in place of keeping it; selective:\n"
         "elementwise ops and norms; full: all of a layer from its input;\n"
         "auto: as little as fits --memory-limit",
@@ -272,19 +272,19 @@ Entries::value_type number(const char *name, const char *help, std::optional<cos
 Entries clusterFlags() {
   auto of = [](auto field) { return [=](CommandLine &line) -> auto & { return line.prices.*field; }; };
   return {
-      {{"--gpu", kPlan, "NAME", "accelerator: a100-40g, a100-80g, b200, b300, cpu, gb200, gb300,\nh100, h100-96g, h200"},
+      {{"--gpu", kPlan | kCompile, "NAME", "accelerator: a100-40g, a100-80g, b200, b300, cpu, gb200, gb300,\nh100, h100-96g, h200"},
        support::word(of(&PriceOptions::gpu))},
-      {{"--cluster", kPlan, "FILE", "description of a cluster (JSON), in place of --gpu", {.excludes = {"--gpu"}}},
+      {{"--cluster", kPlan | kCompile, "FILE", "description of a cluster (JSON), in place of --gpu", {.excludes = {"--gpu"}}},
        support::path(of(&PriceOptions::cluster))},
       {{"--gpus", kPlan, "N", "accelerators of the run", {.standard = "the ranks of the mesh"}},
        whole(of(&PriceOptions::gpus), 1, kMost)},
-      {{"--gpus-per-node", kPlan, "N", "accelerators of a node", {.standard = "the cluster's"}},
+      {{"--gpus-per-node", kPlan | kCompile, "N", "accelerators of a node", {.standard = "the cluster's"}},
        whole(of(&PriceOptions::gpusPerNode), 1, 4096)},
-      {{"--nvlink-domain", kPlan, "N", "accelerators that reach each other over NVLink", {.standard = "the cluster's"}},
+      {{"--nvlink-domain", kPlan | kCompile, "N", "accelerators that reach each other over NVLink", {.standard = "the cluster's"}},
        whole(of(&PriceOptions::nvlinkDomain), 1, 4096)},
-      {{"--nic-gbytes", kPlan, "X", "GB/s of the network card of an accelerator, each way", {.standard = "the cluster's"}},
+      {{"--nic-gbytes", kPlan | kCompile, "X", "GB/s of the network card of an accelerator, each way", {.standard = "the cluster's"}},
        support::real(of(&PriceOptions::nicGbytes), {.end = 1e4, .open = true})},
-      {{"--board-watts", kPlan, "X", "power limit of an accelerator", {.standard = "the cluster's"}},
+      {{"--board-watts", kPlan | kCompile, "X", "power limit of an accelerator", {.standard = "the cluster's"}},
        support::real(of(&PriceOptions::boardWatts), {.least = 10, .end = 1e5})},
   };
 }
@@ -308,7 +308,7 @@ Entries priceFlags() {
              {"fp32", "bf16", "auto"}, {Number::Fp32, Number::Bf16, std::nullopt}),
       {{"--attention", kPlan, nullptr, "whether scores of attention stay on chip",
         {.standard = "flash", .values = {"flash", "unfused"}}},
-       choose(prices(&PriceOptions::unfused), std::vector{false, true})},
+       choose(prices(&PriceOptions::unfused), std::vector<std::optional<bool>>{false, true})},
       {{"--attention-kernel", kPlan, nullptr, "kernel of attention",
         {.standard = "the newest of the accelerator",
          .values = {"unfused", "fused_softmax", "triton", "flash1", "flash2", "flash3", "cudnn", "auto"}}},
@@ -317,6 +317,12 @@ Entries priceFlags() {
                   cost::AttentionKernel::Unfused, cost::AttentionKernel::FusedSoftmax, cost::AttentionKernel::Triton,
                   cost::AttentionKernel::Flash1, cost::AttentionKernel::Flash2, cost::AttentionKernel::Flash3,
                   cost::AttentionKernel::Cudnn, std::nullopt})},
+      {{"--recompute", kPlan, nullptr,
+        "what backward computes again: selective: elementwise ops and norms,\nof other software the core of attention; full: all of a layer;\n"
+        "auto: the core, or as few layers as it takes to fit",
+        {.standard = "auto", .values = {"none", "selective", "full", "auto"}}},
+       choose(of(&CompileOptions::recompute),
+              std::vector{Recompute::None, Recompute::Selective, Recompute::Full, Recompute::Auto})},
       {{"--moe-dispatch", kPlan, nullptr, "how tokens reach their experts",
         {.standard = "alltoall", .values = {"alltoall", "allgather", "deepep", "hybridep", "auto"}}},
        choose(priceOf(&cost::Choices::dispatch),
