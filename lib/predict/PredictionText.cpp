@@ -1,5 +1,7 @@
 #include "lib/predict/PredictionText.h"
 
+#include "lib/cost/Traffic.h"
+
 #include <algorithm>
 #include <cstdio>
 
@@ -47,6 +49,24 @@ json memoryJson(const MemoryParts &parts) {
   for (auto [name, bytes] : partsOf(parts))
     out[name] = bytes;
   return out;
+}
+
+const char *nameOf(Transfer kind) {
+  constexpr const char *names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "shift"};
+  return names[int(kind)];
+}
+
+AxisRole roleOf(Role role) {
+  constexpr AxisRole roles[] = {AxisRole::Tensor, AxisRole::Context, AxisRole::Expert, AxisRole::Data, AxisRole::Stages};
+  return roles[int(role)];
+}
+
+json trafficJson(const predict::Prediction &p) {
+  json list = json::array();
+  for (const Traffic &t : trafficOf(p.table, p.machine))
+    list.push_back({{"stage", t.stage}, {"axis", planfile::nameOf(roleOf(t.role))}, {"kind", nameOf(t.kind)},
+                    {"phase", t.backward ? "backward" : "forward"}, {"bytes", t.bytes}, {"calls", t.calls}});
+  return list;
 }
 
 json meshJson(planfile::MeshSizes mesh) {
@@ -133,7 +153,8 @@ json predict::predictionJson(const Prediction &p) {
                  {"hfu", p.time.hardwareFlops / step / ranks / p.machine.peak()},
                  {"bubble_fraction", p.time.bubbleFraction},
                  {"time_s", std::move(time)},
-                 {"memory_bytes", std::move(memory)}};
+                 {"memory_bytes", std::move(memory)},
+                 {"traffic", trafficJson(p)}};
   json rejected = json::array();
   if (std::string reason = lackOfMemory(p); !reason.empty())
     rejected.push_back({{"mesh", meshJson(c.mesh)}, {"reason", reason}});

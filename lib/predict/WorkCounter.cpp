@@ -199,8 +199,6 @@ void WorkCounter::countCollective(parallel::CollectiveOpInterface op, Work &work
   if (!op.communicates())
     return;
   Value operand = op->getOperand(0), result = op->getResult(0);
-  if (!isa<FloatType>(cast<RankedTensorType>(operand.getType()).getElementType()))
-    return;
   Collective out;
   out.kind = TypeSwitch<Operation *, Transfer>(op)
                  .Case<parallel::AllReduceOp>([](auto) { return Transfer::AllReduce; })

@@ -1,0 +1,27 @@
+// Adds up what a rank of each stage sends in one step, by what it is for: the collectives of the table, as often as
+// micro-batches and layers have them. Tests: test/numerics/predictions.py (beside those of the compiled plan).
+#ifndef LLMC_LIB_COST_TRAFFIC_H
+#define LLMC_LIB_COST_TRAFFIC_H
+
+#include "lib/cost/Kernels.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace llmc::cost {
+
+// Holds the payloads (Collective::bytes) of all calls of one kind over one step.
+struct Traffic {
+  int64_t stage;
+  Role role;
+  Transfer kind;
+  bool backward;
+  double bytes, calls;
+};
+
+// Returns the traffic of both passes, without that of data-parallel ranks, stages and recomputation.
+std::vector<Traffic> trafficOf(const Table &table, const Machine &machine);
+
+} // namespace llmc::cost
+
+#endif // LLMC_LIB_COST_TRAFFIC_H
