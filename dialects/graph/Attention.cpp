@@ -217,13 +217,22 @@ struct Visibility {
 };
 } // namespace
 
+// Returns the sum of clamp(row + shift, 0, most) over `rows` rows, in no time for rows of any length.
+static double sumOfClamped(int64_t shift, int64_t rows, int64_t most) {
+  int64_t begin = std::clamp<int64_t>(-shift, 0, rows), end = std::clamp<int64_t>(most - shift, begin, rows);
+  double first = static_cast<double>(begin + shift), last = static_cast<double>(end - 1 + shift);
+  double count = static_cast<double>(end - begin);
+  return count * (first + last) / 2 + static_cast<double>(rows - end) * static_cast<double>(most);
+}
+
 // Returns the FLOPs of `matmuls` products over the (row, key) pairs that causal and window leave.
 template <typename Op> static double pairFlops(Op op, int matmuls) {
   ArrayRef<int64_t> shape = shapeOf(op.getQ());
   Visibility sees = Visibility::of(op);
-  double pairs = 0;
-  for (int64_t row = 0; row < shape[1]; ++row)
-    pairs += static_cast<double>(sees.last(row) - sees.first(row));
+  double pairs = sees.causal ? sumOfClamped(sees.offset + 1, shape[1], sees.keys)
+                             : static_cast<double>(shape[1]) * static_cast<double>(sees.keys);
+  if (sees.window)
+    pairs -= sumOfClamped(sees.offset - sees.window + 1, shape[1], sees.keys);
   return 2.0 * matmuls * shape[0] * shape[2] * shape[3] * pairs;
 }
 double AttentionOp::getFlops() { return pairFlops(*this, 2); }

@@ -352,6 +352,30 @@ TEST(Formulas, Flops) {
   EXPECT_TRUE(got == want) << "FLOPs of matmul, attention, add and reshape";
 }
 
+// Counts the pairs of row and key that a mask leaves, one by one.
+TEST(Formulas, FlopsOfMaskedAttention) {
+  MLIRContext *context = test::context();
+  for (int rows : {1, 3, 8})
+    for (int keys : {1, 5, 8, 13})
+      for (int offset : {0, 2, 20})
+        for (int window : {0, 1, 4, 30}) {
+          std::string q = "tensor<1x" + std::to_string(rows) + "x1x1xf64>", k = "tensor<1x" + std::to_string(keys) + "x1x1xf64>";
+          std::string attributes = "{scale = 1.0, causal = true, offset = " + std::to_string(offset) +
+                                   (window ? ", window = " + std::to_string(window) : std::string()) + "}";
+          OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(
+              "func.func @f(%q: " + q + ", %k: " + k + ") { %o, %l = graph.attention %q, %k, %k " + attributes + " : (" + q + ", " +
+                  k + ", " + k + ") -> (" + q + ", tensor<1x" + std::to_string(rows) + "x1xf64>) return }",
+              context);
+          ASSERT_TRUE(module);
+          double pairs = 0, got = -1;
+          for (int row = 0; row < rows; ++row)
+            for (int key = 0; key < keys; ++key)
+              pairs += key <= row + offset && (!window || key > row + offset - window);
+          module->walk([&](AttentionOp op) { got = op.getFlops(); });
+          EXPECT_EQ(got, 4 * pairs) << rows << " rows, " << keys << " keys, " << attributes;
+        }
+}
+
 namespace {
 
 struct DrawnFormula {
