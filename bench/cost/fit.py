@@ -185,10 +185,15 @@ def main():
             print(f'{source[:44]:44} {len(e):5} {macro[-1]:6.2f} {np.mean(e):+6.2f} {rank:6.3f} {lo:6.2f}')
         print(f'macro over sources {np.mean(macro):.2f} %, left out {np.mean(macroLeft):.2f} %; over families '
               f'{np.mean([np.mean(v) for v in kin.values()]):.2f} %, left out {np.mean([np.mean(v) for v in kinLeft.values()]):.2f} %')
+        parts = model.parts() if args.start else None  # which are those of the constants as they are compiled in
+        peaks = [chosen['memory_bytes']['peak'] / 2**30 / float(r['memory_gib']) - 1 for r, chosen in zip(rows, parts or [])
+                 if r['memory_gib'] and 'nvidia-smi' not in r['memory_kind']]
+        if peaks:
+            print(f'memory: {len(peaks)} peaks of allocators, mean error {100 * np.mean(np.abs(peaks)):.2f} %')
         for i, name in enumerate(names):
             print(f'{name:24} {x[i]:10.5g}   {ranges[name][0]:.4g} to {ranges[name][1]:.4g}   allowed {least[i]:g} to {most[i]:g}')
         if args.table:
-            parts = model.parts()
+            parts = parts or model.parts()
             with open(args.table, 'w', newline='') as f:
                 w = csv.writer(f)
                 w.writerow(['id', 'source', 'measured_s', 'predicted_s', 'error_pct'] + list(parts[0]['time_s']) + ['memory_gib'])

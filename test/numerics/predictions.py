@@ -45,6 +45,8 @@ def public_rows(folder):
     several = next(v for k, v in errors if "multi" in k)
     require(macro <= 8 and families <= 8, f"{macro} % over sources, {families} % over families")
     require(single <= 8.4 and several <= 9, f"vTrain {single} % on one node, {several} % on several")
+    peaks = float(re.search(r"allocators, mean error ([\d.]+) %", done.stdout).group(1))
+    require(peaks <= 5, f"memory is wrong by {peaks} %")
     require(worse >= 1.5, f"links matter by a factor of {worse} alone")
     return f"{macro} % over sources, {families} % over families; without links {worse} times"
 
