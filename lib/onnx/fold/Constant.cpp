@@ -84,7 +84,7 @@ Folded foldFilled(const Node &node, FoldFunction fold, Operands operands,
   HostTensor scalar = HostTensor::vector(Shape());
   std::vector<const HostTensor *> operandsOfScalar = {&scalar};
   for (const Constant *value : operands.drop_front())
-    operandsOfScalar.push_back(&value->held);
+    operandsOfScalar.push_back(value ? &value->held : nullptr); // one may be left out
   return one(fold({node, operandsOfScalar}), shape);
 }
 
