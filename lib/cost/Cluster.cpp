@@ -63,7 +63,7 @@ Numbers collectiveNumbers(CollectiveCurve &c) {
 // Reads the numbers of one object of a file; collects all that is wrong with it.
 class Reader {
 public:
-  Reader(std::string file, std::vector<std::string> &problems) : file_(std::move(file)), problems_(problems) {}
+  explicit Reader(std::vector<std::string> &problems) : problems_(problems) {}
 
   template <class T> void numbers(const Json &object, const std::string &path, const std::vector<Number<T>> &list) {
     for (const Number<T> &number : list) {
@@ -117,7 +117,6 @@ private:
                 realText(number.end), " are valid (the key says the unit)");
   }
 
-  std::string file_;
   std::vector<std::string> &problems_;
 };
 
@@ -230,7 +229,7 @@ llmc::support::Result<Cluster> parse(const std::string &content, const std::stri
   Cluster c;
   std::vector<std::string> problems;
   bool hasBase = readBase(*json, file, depth, c, problems);
-  Reader reader(file, problems);
+  Reader reader(problems);
   Numbers numbers = deviceNumbers(c);
   auto counts = countNumbers(c);
   if (hasBase) {

@@ -11,7 +11,6 @@ double llmc::cost::usableMemory(const Cluster &cluster) {
   return cluster.generation == Generation::Cpu ? cluster.memoryBytes : cluster.memoryBytes - double(1 << 30);
 }
 
-// Returns the bytes that backward needs of one layer's forward pass.
 double llmc::cost::keptBytes(const Machine &machine, const Part &layer) {
   const Choices &choices = machine.choices;
   double bytes = layer.inputs + (choices.software == Profile::Eager ? layer.unfused : 0);

@@ -210,7 +210,6 @@ std::vector<Stage> priceStages(const Table &table, const Machine &machine, const
     addHost(machine, stage.forward, stage.backward);
     stage.time.forward = stage.forward.exposed;
     stage.time.backward = stage.backward.exposed;
-    stage.time.weights = stage.backward.weights;
   }
   return stages;
 }

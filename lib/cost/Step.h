@@ -23,7 +23,6 @@ struct TimeParts {
 struct StageTime {
   std::vector<int64_t> layers; // of each chunk
   TimeParts forward, backward; // of a micro-batch; recomputation is of backward
-  double weights = 0;          // of backward: products for the gradients of weights alone
 };
 
 struct StepTime {
