@@ -9,6 +9,7 @@
 #include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
 #include "passes/6-emit/Emit.h"
+#include "passes/6-emit/kernel/CountInstructions.h"
 #include "passes/6-emit/matmul/Equation.h"
 #include "passes/6-emit/Passes.h"
 #include "llvm/ADT/StringMap.h"
@@ -109,13 +110,14 @@ FailureOr<Emitted> KernelTable::get(const std::string &key, StringRef name, Stri
     int number = count[name]++;
     known = number ? (name + "_" + Twine(number)).str() : name.str();
   }
-  for (func::FuncOp function : functions) {
+  for (auto [function, version] : llvm::zip(functions, versions)) {
     if (!isNew) {
       function.erase();
       continue;
     }
     function.setName(known);
     function->setAttr("plan.source", StringAttr::get(function.getContext(), source));
+    function->setAttr("plan.instructions", Builder(function.getContext()).getF64FloatAttr(countInstructions(function, version.target->lanes)));
   }
   result.name = known;
   return byStructure[key] = result;

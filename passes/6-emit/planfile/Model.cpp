@@ -238,6 +238,11 @@ void PlanWriter::writeKernels() {
     kernel->name = func.getSymName().str();
     if (auto source = func->getAttrOfType<StringAttr>("plan.source"))
       kernel->source = source.str();
+    for (const KernelTarget *target : kCpuTargets)
+      if (auto version = module.lookupSymbol<ModuleOp>(kernelsModule(*target)))
+        if (auto twin = version.lookupSymbol<func::FuncOp>(kernel->name))
+          if (auto count = twin->getAttrOfType<FloatAttr>("plan.instructions"))
+            kernel->instructions.push_back(count.getValueAsDouble());
     kernels[kernel->name] = program.kernels.size();
     program.kernels.push_back(std::move(kernel));
   }

@@ -85,6 +85,18 @@ static std::unique_ptr<CoordExprT> coordExpr(ArrayRef<int64_t> terms) {
   return expr;
 }
 
+template <class Op> static std::unique_ptr<AttentionT> attentionOf(Op op, bool backward) {
+  auto shape = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
+  auto attention = std::make_unique<AttentionT>();
+  auto q = shape(op.getQ()), k = shape(op.getK());
+  attention->batch = q[0], attention->queries = q[1], attention->heads = q[2], attention->head_dim = q[3];
+  attention->keys = k[1], attention->kv_heads = k[2], attention->value_dim = shape(op.getV())[3];
+  attention->window = op.getWindow().value_or(0);
+  attention->causal = op.getCausal();
+  attention->backward = backward;
+  return attention;
+}
+
 FailureOr<std::unique_ptr<LaunchT>> PlanWriter::launchOf(plan::LaunchOp op) {
   auto kernel = kernelNamed(op, op.getKernel());
   if (failed(kernel))
@@ -104,6 +116,14 @@ FailureOr<std::unique_ptr<LaunchT>> PlanWriter::launchOf(plan::LaunchOp op) {
     for (int64_t extent : *extents)
       launch->scalars.push_back(coordExpr({extent}));
   launch->rows = *op.getRows();
+  for (Operation &body : op.getBody().front()) {
+    if (auto graphOp = dyn_cast<graph::GraphOpInterface>(body))
+      launch->flops += graphOp.getFlops();
+    if (auto attention = dyn_cast<graph::AttentionOp>(body))
+      launch->attention = attentionOf(attention, /*backward=*/false);
+    else if (auto grad = dyn_cast<graph::AttentionGradOp>(body))
+      launch->attention = attentionOf(grad, /*backward=*/true);
+  }
   if (op.getRoutes()) {
     auto routes = routesOf(op);
     if (failed(routes))

@@ -153,3 +153,34 @@ plan.stage @stage0 attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools =
 // CHECK-LABEL: module @kernels_avx512
 // CHECK: func.func @add(
 // CHECK:   %[[V:.*]] = llvm.load {{.*}} -> vector<16xf32>
+
+// -----
+
+
+// A row of a launch of single elements is an eighth of a vector: a load, a sum and a store; a quotient counts as eight.
+// CHECK-LABEL: module @kernels
+// CHECK: func.func @add({{.*}}plan.instructions = 3.750000e-01 : f64
+// CHECK: func.func @div({{.*}}plan.instructions = 1.250000e+00 : f64
+// CHECK: func.func @reduce({{.*}}plan.instructions = {{[1-9][0-9]?}}.{{[0-9]*}}e+0{{[1-2]}} : f64
+plan.stage @counted attributes {stage = 0, chunks = [#plan.chunk<0, -1>], pools = [#plan.pool<0, 1>], table = []} {
+  %a = plan.buffer scratch : !plan.buffer<3x64xf32>
+  %b = plan.buffer scratch : !plan.buffer<3x128xf32>
+  %c = plan.buffer scratch : !plan.buffer<3xf32>
+  plan.procedure @forward forward {
+    plan.launch reads(%a : !plan.buffer<3x64xf32>) writes(%a : !plan.buffer<3x64xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<3x64xf32>):
+      %r = graph.add %x, %x : (tensor<3x64xf32>, tensor<3x64xf32>) -> tensor<3x64xf32>
+      plan.yield %r : tensor<3x64xf32>
+    }
+    plan.launch reads(%b : !plan.buffer<3x128xf32>) writes(%b : !plan.buffer<3x128xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<3x128xf32>):
+      %r = graph.div %x, %x : (tensor<3x128xf32>, tensor<3x128xf32>) -> tensor<3x128xf32>
+      plan.yield %r : tensor<3x128xf32>
+    }
+    plan.launch reads(%b : !plan.buffer<3x128xf32>) writes(%c : !plan.buffer<3xf32>) attributes {stream = 0} {
+    ^bb0(%x: tensor<3x128xf32>):
+      %r = graph.reduce %x {kind = #graph.reduce_kind<max>, dims = array<i64: 1>} : (tensor<3x128xf32>) -> tensor<3xf32>
+      plan.yield %r : tensor<3xf32>
+    }
+  }
+}
