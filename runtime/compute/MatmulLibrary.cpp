@@ -224,10 +224,15 @@ int MatmulLibrary::prepare(const MatmulShape &shape) {
   return at->second;
 }
 
-void MatmulLibrary::finish(unsigned threads) {
-  size_t scratch = 0;
+size_t MatmulLibrary::scratchBytes() const {
+  size_t most = 0;
   for (const Product &product : impl_->products)
-    scratch = std::max(scratch, product.scratchBytes);
+    most = std::max(most, product.scratchBytes);
+  return most;
+}
+
+void MatmulLibrary::finish(unsigned threads) {
+  size_t scratch = scratchBytes();
   impl_->contexts.resize(threads);
   for (Context &context : impl_->contexts) {
     impl_->f.dnnl_stream_create(&context.stream, impl_->engine, dnnl_stream_default_flags);

@@ -41,6 +41,9 @@ public:
   // Returns whether multiply() computes a product of these strides, types and accumulation, of any sizes.
   static bool multipliesAnySize(const MatmulShape &shape);
 
+  // Returns the bytes that each thread needs beside the operands, of all products prepared so far.
+  size_t scratchBytes() const;
+
   // Makes contexts for `threads` threads; no shape may be prepared afterwards.
   void finish(unsigned threads);
 

@@ -82,14 +82,16 @@ void Arena::protect() const {
     ::mprotect(data_, mapped_, PROT_READ);
 }
 
-uint64_t runtime::availableMemory() {
-  std::ifstream info("/proc/meminfo");
-  std::string key, unit;
-  uint64_t value = 0;
-  while (info >> key >> value) {
-    if (key == "MemAvailable:")
-      return value * 1024;
-    std::getline(info, unit);
-  }
+// Reads the number that follows `key` in a file of lines "key: number kB", in bytes; 0 if there is none.
+static uint64_t readKilobytes(const char *file, std::string_view key) {
+  std::ifstream info(file);
+  std::string line;
+  while (std::getline(info, line))
+    if (line.starts_with(key))
+      return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024;
   return 0;
 }
+
+uint64_t runtime::availableMemory() { return readKilobytes("/proc/meminfo", "MemAvailable:"); }
+
+uint64_t runtime::peakMemory() { return readKilobytes("/proc/self/status", "VmHWM:"); }

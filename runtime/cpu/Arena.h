@@ -44,6 +44,8 @@ private:
 
 // Returns the bytes that this machine could give out now (MemAvailable); 0 if unknown.
 uint64_t availableMemory();
+// Returns the most bytes that this process has had in memory (VmHWM); 0 if unknown.
+uint64_t peakMemory();
 
 } // namespace llmc::runtime
 

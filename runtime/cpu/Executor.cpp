@@ -192,6 +192,8 @@ void Executor::printProfile(std::ostream &out) const {
     profiler_->printProfile(out);
 }
 
+const Profile *Executor::profile() const { return profiler_ ? profiler_->profile() : nullptr; }
+
 Status Executor::writeTrace(bool now) {
   if (!profiler_)
     return support::ok();

@@ -25,6 +25,7 @@ namespace llmc::runtime {
 class Adversary;
 class KernelRunner;
 class LocalRanks;
+class Profile;
 class Profiler;
 class StreamEngine;
 struct Hazard;
@@ -101,6 +102,8 @@ public:
   const Hazard *hazard() const;
   // Calls the functions of Profiler.h, or does nothing if neither was asked for.
   void printProfile(std::ostream &out) const;
+  // Returns what was measured of each instruction; null without a profile.
+  const Profile *profile() const;
   support::Status writeTrace(bool now);
   const std::string &traceNote() const;
   // Returns what multiplies matrices, for the start-up lines.

@@ -7,8 +7,8 @@ using namespace llmc::runtime;
 using planfile::Body;
 using support::text;
 
-std::string runtime::nameOf(const planfile::ProgramT &program, const KernelRunner &kernels,
-                            const StageProgram &stage, const Op &op) {
+std::string runtime::nameOf(const planfile::ProgramT &program, const StageProgram &stage, const Op &op,
+                            bool byLibrary) {
   auto along = [&](std::string_view what, uint32_t axis, int32_t delta) {
     return text(what, " ", planfile::joinedUserNames(*program.mesh, {axis}), delta > 0 ? " +" : " ",
                 delta);
@@ -19,7 +19,6 @@ std::string runtime::nameOf(const planfile::ProgramT &program, const KernelRunne
     return program.kernels[op.index]->name;
   case Body::Matmul: {
     const planfile::MatmulT &m = *stage.matmuls[op.index];
-    bool byLibrary = kernels.byLibrary(stage.stage, op.index);
     return text(m.routing ? "grouped matmul " : "matmul ", m.batch, " x ", m.m, " x ", m.n, " x ", m.k,
                 m.accumulate ? " accumulate" : "", byLibrary ? "" : " (own kernel)");
   }

@@ -3,15 +3,14 @@
 #ifndef LLMC_RUNTIME_CPU_INSTRUCTIONNAME_H
 #define LLMC_RUNTIME_CPU_INSTRUCTIONNAME_H
 
-#include "runtime/cpu/KernelRunner.h"
+#include "runtime/plan/StageProgram.h"
 
 #include <string>
 
 namespace llmc::runtime {
 
-// Returns the name of an op of `stage`; equal names do equal work.
-std::string nameOf(const planfile::ProgramT &program, const KernelRunner &kernels,
-                   const StageProgram &stage, const Op &op);
+// Returns the name of an op of `stage`; equal names do equal work. `byLibrary` tells who computes a product.
+std::string nameOf(const planfile::ProgramT &program, const StageProgram &stage, const Op &op, bool byLibrary);
 
 } // namespace llmc::runtime
 

@@ -131,9 +131,8 @@ void KernelRunner::compute(const Site &site) {
     scalars[i] = program.valueOf(program.scalars[op.firstScalar + i], rank.coordinate);
   KernelFunction kernel = kernels_[op.index];
   Isolation isolation(*this, rank);
-  constexpr uint64_t kLeastBytes = 1 << 17; // a smaller launch ends before a helper is awake
   ThreadTeam &team = *teams_[worker];
-  if (team.threads() == 1 || op.rows < 2 || bytes < kLeastBytes)
+  if (team.threads() == 1 || op.rows < 2 || bytes < kLeastSharedBytes)
     return kernel(buffers, scalars, 0, op.rows);
   // Makes more parts than threads, so that a late helper does not delay the rest.
   int64_t parts = std::min<int64_t>(op.rows, int64_t(team.threads()) * 4);

@@ -18,6 +18,9 @@
 
 namespace llmc::runtime {
 
+// Gives the least bytes of the operands of a launch that helpers share: a smaller one ends before a helper is awake.
+inline constexpr uint64_t kLeastSharedBytes = 1 << 17;
+
 // Owns the helper threads of all workers and the handle of the library.
 class KernelRunner {
 public:

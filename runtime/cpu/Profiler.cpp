@@ -109,7 +109,10 @@ void Profiler::traceUnfinished() {
 Status Profiler::writeTrace(bool now) {
   if (!trace_ || !(now || trace_->atLast()))
     return support::ok();
-  if (Status s = TraceWriter(ranks_, kernels_, *trace_).write(); !s)
+  if (Status s = TraceWriter({ranks_.program(), ranks_.stages(), kernels_.workers(), kernels_.threads(),
+                               [this](uint32_t stage, uint32_t product) { return kernels_.byLibrary(stage, product); }},
+                              *trace_)
+                      .write(); !s)
     return s;
   const TraceOptions &asked = trace_->options();
   uint64_t steps = trace_->steps();
@@ -135,7 +138,7 @@ Profile::Work Profiler::workOf(uint32_t stageIndex, size_t index) const {
   const StageProgram &stage = *ranks_.stages()[stageIndex];
   const Op &op = stage.ops[index];
   Profile::Work work;
-  work.name = nameOf(ranks_.program(), kernels_, stage, op);
+  work.name = nameOf(ranks_.program(), stage, op, op.kind == Body::Matmul && kernels_.byLibrary(stageIndex, op.index));
   for (uint32_t i = 0; i < op.buffers; ++i)
     work.bytes += double(stage.buffers[op.firstBuffer + i].size);
   switch (op.kind) {

@@ -34,6 +34,7 @@ public:
   bool active() const { return profile_ || trace_; }
   // Prints the profile, if there is one; measures the machine for it.
   void printProfile(std::ostream &out) const;
+  const Profile *profile() const { return profile_.get(); }
   // Writes a pending trace if its last step has ended or `now` is set, which ends tracing.
   support::Status writeTrace(bool now);
   // Returns a line about the trace that was written, for the user; empty if none was.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <tuple>
 
 using namespace llmc;
@@ -30,6 +31,14 @@ bool isMessage(Body kind) { return kind == Body::Send || kind == Body::Recv; }
 
 } // namespace
 
+planfile::Message TraceWriter::messageOf(const TraceEvent &event) const {
+  return *planfile::messageOf(stageOf(event.rank).instructionOf(event.op));
+}
+
+std::vector<uint32_t> TraceWriter::groupOf(const TraceEvent &event) const {
+  return planfile::groupOf(*program_.mesh, *stageOf(event.rank).collectives[opOf(event).index], event.rank);
+}
+
 double TraceWriter::time(uint64_t nanoseconds) const {
   return double(nanoseconds - trace_.start()) / 1000;
 }
@@ -50,7 +59,7 @@ Status TraceWriter::write() {
   instructions();
   arrows();
   Json other = {{"model", program_.model->name},        {"schedule", program_.schedule},
-                {"workers", kernels_.workers()},        {"threads_per_rank", kernels_.threads()},
+                {"workers", subject_.workers},          {"threads_per_rank", subject_.threads},
                 {"first_step", trace_.options().first}, {"steps", trace_.steps()},
                 {"dropped", trace_.dropped()}};
   buffer_ += "\n], \"otherData\": " + support::jsonText(other) + "}\n";
@@ -71,9 +80,9 @@ void TraceWriter::put(const Json &event) {
 }
 
 // Returns what a stream is for, by the kinds of its instructions.
-std::string TraceWriter::streamName(const Rank &rank, uint32_t stream) const {
+std::string TraceWriter::streamName(const StageProgram &stage, uint32_t stream) const {
   bool computes = false, reduces = false, sends = false;
-  for (const Op &op : rank.program->ops)
+  for (const Op &op : stage.ops)
     if (op.stream == stream) {
       computes |= op.kind == Body::Launch || op.kind == Body::Matmul;
       reduces |= op.kind == Body::Collective;
@@ -88,17 +97,21 @@ void TraceWriter::metadata() {
   auto name = [&](const char *what, uint32_t rank, uint32_t row, const Json &args) {
     put({{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", row}, {"ts", 0}, {"args", args}});
   };
-  for (const auto &rank : ranks_.all()) {
-    std::string title = text("rank ", rank->id, ", stage ", rank->program->stage, " (");
-    title += planfile::coordinateText(*program_.mesh, rank->coordinate) + ")";
-    name("process_name", rank->id, 0, {{"name", title}});
-    name("process_sort_index", rank->id, 0, {{"sort_index", rank->id}});
-    for (uint32_t s = 0; s < rank->streams.size(); ++s) {
-      name("thread_name", rank->id, s, {{"name", streamName(*rank, s)}});
-      name("thread_sort_index", rank->id, s, {{"sort_index", s + 1}});
+  std::set<uint32_t> ranks;
+  for (const TraceEvent &event : events_)
+    ranks.insert(event.rank);
+  for (uint32_t rank : ranks) {
+    const StageProgram &stage = stageOf(rank);
+    std::string title = text("rank ", rank, ", stage ", stage.stage, " (");
+    title += planfile::coordinateText(*program_.mesh, planfile::coordinateOf(*program_.mesh, rank)) + ")";
+    name("process_name", rank, 0, {{"name", title}});
+    name("process_sort_index", rank, 0, {{"sort_index", rank}});
+    for (uint32_t s = 0; s < stage.plan->streams; ++s) {
+      name("thread_name", rank, s, {{"name", streamName(stage, s)}});
+      name("thread_sort_index", rank, s, {{"sort_index", s + 1}});
     }
-    name("thread_name", rank->id, schedule, {{"name", "schedule"}});
-    name("thread_sort_index", rank->id, schedule, {{"sort_index", 0}});
+    name("thread_name", rank, schedule, {{"name", "schedule"}});
+    name("thread_sort_index", rank, schedule, {{"sort_index", 0}});
   }
 }
 
@@ -117,21 +130,19 @@ void TraceWriter::instructions() {
 }
 
 void TraceWriter::describe(const TraceEvent &event, std::string &name, Json &args) const {
-  const Rank &rank = rankOf(event);
-  const StageProgram &stage = *rank.program;
+  const StageProgram &stage = stageOf(event.rank);
   const Op &op = opOf(event);
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < op.buffers; ++i)
     bytes += stage.buffers[op.firstBuffer + i].size;
-  name = nameOf(program_, kernels_, stage, op);
+  name = nameOf(program_, stage, op, op.kind == Body::Matmul && subject_.byLibrary(stage.stage, op.index));
   if (op.kind == Body::Collective) {
     const planfile::CollectiveT &what = *stage.collectives[op.index];
     bytes = planfile::payloadBytes(*program_.mesh, what);
-    args["ranks"] = rank.members[op.index].communicator->ranks();
+    args["ranks"] = groupOf(event);
     args["call"] = event.number;
   } else if (isMessage(op.kind)) {
-    const MessageEnd &end = rank.messages[op.index];
-    args[op.kind == Body::Send ? "to_rank" : "from_rank"] = end.channel->peer(end.side);
+    args[op.kind == Body::Send ? "to_rank" : "from_rank"] = peerOf(event);
     args["call"] = event.number;
   } else if (op.kind == Body::Matmul) {
     const planfile::MatmulT &m = *stage.matmuls[op.index];
@@ -144,7 +155,7 @@ void TraceWriter::describe(const TraceEvent &event, std::string &name, Json &arg
 }
 
 void TraceWriter::instruction(const TraceEvent &event) {
-  const StageProgram &stage = *rankOf(event).program;
+  const StageProgram &stage = stageOf(event.rank);
   const StageProgram::Entry &entry = stage.table[event.entry];
   const Op &op = opOf(event);
   const planfile::OriginT &origin = *program_.origins[op.origin];
@@ -179,7 +190,7 @@ void TraceWriter::instruction(const TraceEvent &event) {
 
 // Writes one bar for each entry of the table, as stream 0 of a rank ran it.
 void TraceWriter::entries(std::span<const TraceEvent> row) {
-  const StageProgram &stage = *rankOf(row.front()).program;
+  const StageProgram &stage = stageOf(row.front().rank);
   for (size_t at = 0; at < row.size();) {
     size_t end = at;
     while (end < row.size() && row[end].step == row[at].step && row[end].entry == row[at].entry)
@@ -218,23 +229,28 @@ void TraceWriter::arrows() {
 }
 
 void TraceWriter::messageArrows() {
-  std::map<std::pair<const Channel *, uint64_t>, std::array<const TraceEvent *, 2>> ends;
+  // Finds both ends of each message by source, destination, channel and number.
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint64_t>, std::array<const TraceEvent *, 2>> ends;
   for (const TraceEvent &event : events_)
     if (isMessage(opOf(event).kind) && !event.unfinished) {
-      const MessageEnd &end = rankOf(event).messages[opOf(event).index];
-      ends[{end.channel, event.number}][end.side] = &event;
+      planfile::Message message = messageOf(event);
+      uint32_t peer = peerOf(event);
+      if (message.sends)
+        ends[{event.rank, peer, message.channel, event.number}][0] = &event;
+      else
+        ends[{peer, event.rank, message.channel, event.number}][1] = &event;
     }
   for (const auto &[message, sides] : ends)
     if (sides[0] && sides[1]) // else one was dropped
-      arrow(*sides[Channel::Source], *sides[Channel::Destination], "message");
+      arrow(*sides[0], *sides[1], "message");
 }
 
 void TraceWriter::collectiveArrows() {
-  std::map<std::pair<const Communicator *, uint64_t>, std::vector<const TraceEvent *>> calls;
+  // Finds the members of each call by its ranks, stream and number.
+  std::map<std::tuple<std::vector<uint32_t>, uint8_t, uint64_t>, std::vector<const TraceEvent *>> calls;
   for (const TraceEvent &event : events_)
     if (opOf(event).kind == Body::Collective && !event.unfinished)
-      calls[{rankOf(event).members[opOf(event).index].communicator, event.number}].push_back(
-          &event);
+      calls[{groupOf(event), opOf(event).stream, event.number}].push_back(&event);
   for (const auto &[call, members] : calls) {
     auto last = std::max_element(
         members.begin(), members.end(),

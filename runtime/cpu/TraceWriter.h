@@ -11,11 +11,13 @@
 #include "lib/support/Error.h"
 #include "lib/support/Json.h"
 #include "lib/support/OutputFile.h"
-#include "runtime/cpu/KernelRunner.h"
-#include "runtime/cpu/LocalRanks.h"
+#include "runtime/plan/StageProgram.h"
 #include "runtime/profile/Trace.h"
 
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,11 +25,19 @@
 
 namespace llmc::runtime {
 
-// Writes one trace of `ranks`; all that it gets must outlive it.
+// Tells what a trace is of: a run, or a simulation (lib/simulate).
+struct TraceSubject {
+  const planfile::ProgramT &program;
+  const std::vector<std::unique_ptr<StageProgram>> &stages;
+  unsigned workers, threads; // that drive ranks; of each
+  std::function<bool(uint32_t stage, uint32_t product)> byLibrary;
+};
+
+// Writes one trace; all that it gets must outlive it.
 class TraceWriter {
 public:
-  TraceWriter(const LocalRanks &ranks, const KernelRunner &kernels, const Trace &trace)
-      : ranks_(ranks), kernels_(kernels), trace_(trace), program_(ranks.program()) {}
+  TraceWriter(TraceSubject subject, const Trace &trace)
+      : subject_(std::move(subject)), trace_(trace), program_(subject_.program) {}
 
   // Writes the whole file and replaces an existing one of that name; fails if it cannot be
   // written.
@@ -35,8 +45,12 @@ public:
 
 private:
   using Json = support::OrderedJson;
-  const Rank &rankOf(const TraceEvent &event) const { return ranks_[event.rank]; }
-  const Op &opOf(const TraceEvent &event) const { return rankOf(event).program->ops[event.op]; }
+  const StageProgram &stageOf(uint32_t rank) const { return *subject_.stages[planfile::stageOf(program_, rank)]; }
+  const Op &opOf(const TraceEvent &event) const { return stageOf(event.rank).ops[event.op]; }
+  // Returns the message of an event, a Send or Recv, and the rank at its other end.
+  planfile::Message messageOf(const TraceEvent &event) const;
+  uint32_t peerOf(const TraceEvent &event) const { return planfile::peerOf(*program_.mesh, event.rank, messageOf(event)); }
+  std::vector<uint32_t> groupOf(const TraceEvent &event) const;
 
   void metadata();
   void instructions();
@@ -47,12 +61,11 @@ private:
   void messageArrows();
   void collectiveArrows();
   void arrow(const TraceEvent &from, const TraceEvent &to, const char *kind);
-  std::string streamName(const Rank &rank, uint32_t stream) const;
+  std::string streamName(const StageProgram &stage, uint32_t stream) const;
   double time(uint64_t nanoseconds) const;
   void put(const Json &event);
 
-  const LocalRanks &ranks_;
-  const KernelRunner &kernels_;
+  TraceSubject subject_;
   const Trace &trace_;
   const planfile::ProgramT &program_;
   std::vector<TraceEvent> events_; // sorted by rank, stream, time

@@ -65,6 +65,32 @@ void Profile::endStep(uint64_t wall) {
   }
 }
 
+std::vector<Profile::Sum> Profile::sums() const {
+  std::map<std::pair<uint32_t, size_t>, Sum> all;
+  for (const Worker &worker : workers_)
+    for (uint32_t stage = 0; stage < worker.cells.size(); ++stage)
+      for (size_t op = 0; op < worker.cells[stage].size(); ++op) {
+        const Cell &cell = worker.cells[stage][op];
+        if (cell.calls == 0 && cell.wall == 0)
+          continue;
+        Sum &sum = all[{stage, op}];
+        sum.stage = stage, sum.op = op;
+        sum.calls += cell.calls;
+        sum.wall += cell.wall;
+      }
+  std::vector<Sum> list;
+  for (const auto &[place, sum] : all)
+    list.push_back(sum);
+  return list;
+}
+
+uint64_t Profile::driven() const {
+  uint64_t sum = 0;
+  for (const Worker &worker : workers_)
+    sum += worker.driven;
+  return sum;
+}
+
 // Returns averages a step, merged by name, the longest first.
 std::vector<Profile::Row> Profile::rows(const Describe &describe) const {
   std::map<std::string, Row> byName;

@@ -45,6 +45,18 @@ public:
   // Prints averages a step, or one line if fewer than two steps have ended.
   void print(std::ostream &out, const Describe &describe, const MachineSpeed &machine) const;
 
+  // Holds what one instruction took of all workers and steps, but the first step.
+  struct Sum {
+    uint32_t stage = 0;
+    size_t op = 0;
+    uint64_t calls = 0, wall = 0;
+  };
+  std::vector<Sum> sums() const;
+  // Counts the steps of sums(), their nanoseconds, and those in which workers drove ranks.
+  uint64_t steps() const { return steps_ > 0 ? steps_ - 1 : 0; }
+  uint64_t wall() const { return wall_; }
+  uint64_t driven() const;
+
 private:
   struct Cell {
     uint64_t calls = 0, wall = 0, processor = 0;

@@ -10,6 +10,11 @@ using namespace llmc::runtime;
 Trace::Trace(TraceOptions options, unsigned workers, uint64_t most)
     : options_(std::move(options)), buffers_(workers), free_(static_cast<int64_t>(most)) {}
 
+Trace::Trace(std::string path, std::vector<TraceEvent> events)
+    : options_{std::move(path), 1, 1}, buffers_(1), free_(0), step_(1) {
+  buffers_[0].chunks.push_back(std::move(events));
+}
+
 void Trace::beginStep() {
   ++step_;
   on_ = step_ >= options_.first && step_ <= options_.last;

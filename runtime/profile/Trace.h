@@ -34,6 +34,9 @@ public:
   static constexpr uint64_t kMost = 1 << 19;
   Trace(TraceOptions options, unsigned workers, uint64_t most = kMost);
 
+  // Holds events of one step that was simulated, with times from its start.
+  Trace(std::string path, std::vector<TraceEvent> events);
+
   void beginStep();                 // counts the steps
   bool on() const { return on_; }   // this step is traced
   bool atLast() const { return step_ == options_.last; }

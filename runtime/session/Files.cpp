@@ -50,7 +50,7 @@ std::vector<NamedFile> wholeFilesOf(const Options &options) {
   std::vector<NamedFile> files;
   for (auto [flag, path] : {std::pair("--trace", &options.trace),
                             std::pair("--dump", &options.dump),
-                            std::pair("--count-collectives", &options.countCollectives)})
+                            std::pair("--count-collectives", &options.countCollectives), std::pair("--profile-rows", &options.profileRows)})
     if (!path->empty())
       files.push_back({flag, *path});
   return files;

@@ -201,6 +201,7 @@ Entries hiddenFlags() {
   return {
       {{"--count-collectives", kAll, "FILE", nullptr, {.hidden = true}},
        path(&Options::countCollectives)},
+      {{"--profile-rows", kAll, "FILE", nullptr, {.hidden = true}}, path(&Options::profileRows)},
       {{"--isolate-arenas", kAll, nullptr, nullptr, {.hidden = true}},
        put(&Options::isolateArenas, true)},
       {{"--unshared", kAll, nullptr, nullptr, {.hidden = true}}, put(&Options::share, false)},

@@ -54,7 +54,7 @@ struct Options {
   std::optional<std::pair<uint64_t, uint64_t>> traceSteps;
   std::string cpu; // version of the kernels; empty: the best
   // Serves tests alone.
-  std::string countCollectives;
+  std::string countCollectives, profileRows;
   bool isolateArenas = false;
   bool share = true; // states that nothing writes
   std::optional<uint64_t> interleaving;

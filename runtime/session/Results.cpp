@@ -1,5 +1,7 @@
 #include "runtime/session/Results.h"
 
+#include "runtime/profile/Profile.h"
+
 #include "lib/planfile/AxisNames.h"
 #include "lib/support/Json.h"
 #include "lib/support/OutputFile.h"
@@ -143,6 +145,17 @@ Status runtime::saveModel(const std::string &folder, const Executor &executor,
     return status;
   const std::string &config = executor.program().model->config_json;
   return config.empty() ? ok() : writeText(folder + "/config.json", config);
+}
+
+Status runtime::writeProfileRows(const std::string &path, const Executor &executor) {
+  const Profile &profile = *executor.profile();
+  support::OrderedJson rows = support::OrderedJson::array();
+  for (const Profile::Sum &sum : profile.sums())
+    rows.push_back({sum.stage, sum.op, sum.calls, sum.wall});
+  support::OrderedJson all = {{"steps", profile.steps()},     {"wall_ns", profile.wall()},
+                              {"driven_ns", profile.driven()}, {"workers", executor.workers()},
+                              {"threads", executor.threadsPerRank()}, {"peak_bytes", peakMemory()}, {"rows", rows}};
+  return writeText(path, support::jsonText(all) + "\n");
 }
 
 Status runtime::writeCounts(const std::string &path, const Executor &executor, uint64_t steps) {

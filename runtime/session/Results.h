@@ -59,6 +59,9 @@ uint64_t savedBytes(const planfile::ProgramT &program);
 // run are no multiples of `steps`.
 support::Status writeCounts(const std::string &path, const Executor &executor, uint64_t steps);
 
+// Writes what a profile measured, a row [stage, op, calls, nanoseconds] for each StageProgram::ops, for llmc calibrate.
+support::Status writeProfileRows(const std::string &path, const Executor &executor);
+
 } // namespace llmc::runtime
 
 #endif // LLMC_RUNTIME_SESSION_RESULTS_H

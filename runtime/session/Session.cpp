@@ -70,7 +70,7 @@ ExecutorOptions executorOptions(const Options &options) {
   how.useLibrary = options.library;
   how.share = options.share;
   how.isolate = options.isolateArenas;
-  how.profile = options.profile;
+  how.profile = options.profile || !options.profileRows.empty();
   how.interleaving = options.interleaving;
   return how;
 }
@@ -106,7 +106,10 @@ support::Status runtime::finishRun(std::ostream &out, Executor &executor, const 
   problems.add(executor.writeTrace(/*now=*/true), "--trace: ");
   if (!executor.traceNote().empty())
     out << "trace      " << executor.traceNote() << "\n";
-  executor.printProfile(out);
+  if (options.profile)
+    executor.printProfile(out);
+  if (!options.profileRows.empty() && executor.profile())
+    problems.add(writeProfileRows(options.profileRows, executor), "--profile-rows: ");
   return problems.status();
 }
 

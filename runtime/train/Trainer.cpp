@@ -359,6 +359,10 @@ void Run::log(uint64_t step, const StepResult &r, double tokens) {
     line["tokens"] = static_cast<uint64_t>(tokens);
     line["step_time_s"] = r.time;
     line["tokens_per_s"] = tokens / r.time;
+    if (program.predicted_step_s > 0)
+      line["predicted_step_s"] = program.predicted_step_s;
+    if (program.peak_flops > 0)
+      line["mfu"] = program.model_flops / r.time / program.peak_flops;
   }
   if (step > 0 && scales)
     line["loss_scale"] = r.scale;
