@@ -5,7 +5,8 @@
   dialects/graph < parallel < plan           on the ground
   passes/N-phase                             on the dialects; phases never see each other
   lib/{onnx,huggingface,pipeline,...}        on the passes
-  tools                                      on all of these; on runtime only lib/verify and tools/llmc-gpu-check
+  tools                                      on all of these; on runtime only lib/verify, lib/simulate,
+                                             lib/calibrate and tools/llmc-gpu-check
 The ground and the runtime know no header of MLIR, LLVM or lld. No folder includes one that includes it.
 """
 import posixpath
@@ -37,8 +38,8 @@ def allowed(here, there):
         return True
     if here == "runtime":
         return there in GROUND[:2]
-    if there == "runtime":  # runs plans to prove them
-        return here in ("lib/verify", "tools/llmc-gpu-check")
+    if there == "runtime":  # runs plans to prove, or to time them
+        return here in ("lib/verify", "lib/simulate", "lib/calibrate", "tools/llmc-gpu-check")
     if there.startswith("test"):
         return False
     if here in GROUND:
