@@ -238,7 +238,7 @@ llmc::support::Result<Cluster> parse(const std::string &content, const std::stri
     for (auto &number : counts)
       number.needed = false;
   }
-  std::vector<std::string> known = {"name", "base", "generation", "sources", "curves"};
+  std::vector<std::string> known = {"name", "base", "generation", "sources", "curves", "host"};
   for (const auto &keys : {keysOf(numbers), keysOf(counts)})
     known.insert(known.end(), keys.begin(), keys.end());
   reader.keys(*json, "", known);
@@ -257,6 +257,8 @@ llmc::support::Result<Cluster> parse(const std::string &content, const std::stri
         c.sources.push_back(source.get<std::string>());
   if (const Json *curves = reader.object(*json, "", "curves"))
     readCurves(reader, *curves, c);
+  if (const Json *host = reader.object(*json, "", "host"))
+    c.host = readHost(*host, problems);
   if (!c.nvlinkDomain)
     c.nvlinkDomain = c.gpusPerNode;
   // Takes the power limit of the accelerator whose curves these are for the rated one.

@@ -3,9 +3,11 @@
 #ifndef LLMC_LIB_COST_CLUSTER_H
 #define LLMC_LIB_COST_CLUSTER_H
 
+#include "lib/cost/Host.h"
 #include "lib/support/Error.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +63,7 @@ struct Cluster {
   CollectiveCurve switchReduce{0, 0, 0, 1, 0, 0};
   double grouped = 1.04; // time of products of experts by that of dense ones
   std::vector<std::string> sources;
+  std::optional<HostMachine> host; // of processors that llmc calibrate measured
 };
 
 // Returns the names of the built-in accelerators.

@@ -6,10 +6,7 @@ using namespace llmc;
 using namespace llmc::cost;
 using llmc::support::text;
 
-namespace {
-
-// Returns the cluster with what flags say in place of it; an error goes to `errors`.
-std::optional<Cluster> clusterOf(const predict::PriceOptions &prices, std::vector<std::string> &errors) {
+std::optional<Cluster> predict::clusterOf(const PriceOptions &prices, std::vector<std::string> &errors) {
   if (prices.gpu.empty() && prices.cluster.empty()) {
     std::string names;
     for (const std::string &name : gpuNames())
@@ -39,13 +36,14 @@ std::optional<Cluster> clusterOf(const predict::PriceOptions &prices, std::vecto
   return *cluster;
 }
 
-// Names the kernel of attention that a stack of the accelerator's time has.
-AttentionKernel newestKernel(const Cluster &cluster, bool unfused) {
+AttentionKernel predict::newestKernel(const Cluster &cluster, bool unfused) {
   if (unfused)
     return AttentionKernel::FusedSoftmax;
   return cluster.generation == Generation::Ampere || cluster.generation == Generation::Cpu ? AttentionKernel::Flash2
                                                                                            : AttentionKernel::Cudnn;
 }
+
+namespace {
 
 Kept keptOf(Recompute recompute) {
   return recompute == Recompute::Full ? Kept::Full : recompute == Recompute::Selective ? Kept::Selective : Kept::All;

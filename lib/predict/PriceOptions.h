@@ -23,6 +23,11 @@ struct PriceOptions {
   std::optional<bool> overlap, cudaGraphs, launchBlocking, expertOverlap, tensorOverlap, pipelineScatter;
 };
 
+// Returns the cluster with what flags say in place of it; nullopt after an error.
+std::optional<cost::Cluster> clusterOf(const PriceOptions &prices, std::vector<std::string> &errors);
+// Names the kernel of attention that a stack of the accelerator's time has.
+cost::AttentionKernel newestKernel(const cost::Cluster &cluster, bool unfused = false);
+
 // Returns the machine that both kinds of options describe; sets the data-parallel size of `options` where it follows
 // from the number of accelerators, and their type of numbers. Adds a message for each choice that does not fit.
 std::optional<cost::Machine> resolve(const PriceOptions &prices, CompileOptions &options, bool hasDataSize,

@@ -354,8 +354,6 @@ suite.run("mesh: all axes named", lambda folder: compile_model(
 suite.run("an oracle that is no Python", lambda folder: [refused(
     call([LLMC, "verify", CONFIG, "--seq", "8", "--oracle", program], check=False), 1, f"{program}: this is no Python")
     for program in ("/bin/true", "/bin/false")] and None)
-suite.run("not built yet: llmc trace", lambda folder: refused(
-    call([LLMC, "trace", CONFIG], check=False), 1, "trace", "not built yet"))
 for flags, words in [
         (["--global-batch", "4"], ["--global-batch is for training", "--dim"]),
         (["--micro-batch", "2", "--optimizer", "sgd"], ["--micro-batch", "--optimizer is for training"]),
@@ -444,7 +442,7 @@ def help_is(folder, name, words):
         " ".join(words), name, "\n".join(changes)))
 
 
-for name in ("compile", "inspect", "explain", "verify", "plan"):
+for name in ("compile", "inspect", "explain", "verify", "plan", "trace", "calibrate"):
     suite.run("help of " + name, help_is, name, [LLMC, "help", name])
 suite.run("help of llmc", help_is, "llmc", [LLMC, "help"])
 suite.run("help of a program", lambda folder: help_is(folder, "program", [program(folder), "--help"]))

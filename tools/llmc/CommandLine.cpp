@@ -98,9 +98,16 @@ void Checks::checkBatch() {
 }
 
 void Checks::checkModel() {
+  if (command == kCalibrate) {
+    if (!options.model.empty())
+      problems.usage("llmc calibrate measures models of its own: leave out '", options.model, "'");
+    if (options.output.empty())
+      problems.usage("llmc calibrate needs -o FILE");
+    return;
+  }
   if (options.model.empty() && !line.draws)
     return problems.usage("llmc ", line.command,
-                          command == kExplain ? " needs a program that llmc compile wrote"
+                          command == kExplain || command == kTrace ? " needs a program that llmc compile wrote"
                                               : " needs a model: an ONNX file or a config.json");
   if (command == kCompile && options.output.empty())
     problems.usage("llmc compile needs -o OUT");

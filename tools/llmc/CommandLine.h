@@ -24,6 +24,7 @@ struct CommandLine {
   std::optional<Phase> compileFrom; // of IR; else what it says itself
   Phase compileTo = Phase::Emit;
   bool json = false;
+  bool quick = false; // of calibrate: --quick
   bool help = false, version = false; // asked for, of `command` or of llmc if that is empty
   support::Verbosity verbosity = support::Verbosity::Normal; // -q, -v
   // Returns whether the flag was given.

@@ -13,6 +13,8 @@ int runInspect(const CommandLine &line);
 int runExplain(const CommandLine &line);
 int runVerify(const CommandLine &line);
 int runPlan(const CommandLine &line);
+int runTrace(const CommandLine &line);
+int runCalibrate(const CommandLine &line);
 
 } // namespace llmc
 

@@ -17,6 +17,7 @@
 #include "lib/predict/Predict.h"
 #include "lib/predict/PriceOptions.h"
 #include "lib/report/Report.h"
+#include "lib/simulate/Forecast.h"
 #include "lib/support/Counted.h"
 #include "lib/support/OutputFile.h"
 #include "lib/support/Progress.h"
@@ -179,21 +180,43 @@ std::optional<cost::Machine> machineOf(const CommandLine &line, bool &isValid) {
   return machine;
 }
 
-// Predicts a step of the program on the machine. Its memory is the arena of the worst stage: that is what a rank takes.
-void printPrediction(llvm::raw_ostream &out, MLIRContext &context, const CompileOptions &options,
-                     const cost::Machine &machine, const planfile::ProgramT &program) {
+// Predicts a step of the program on the machine: by simulating its plan on processors that were measured, else by the
+// table of the model. Leaves what it found in the program, which tells it beside what it measures.
+void predictStep(MLIRContext &context, const CompileOptions &options, const cost::Machine &machine,
+                 planfile::ProgramT &program) {
   auto prediction = predict::readPrediction(context, options, machine, options.recompute == Recompute::Auto);
   if (!prediction)
     return;
   predict::price(*prediction);
+  program.predicted_step_s = prediction->time.step;
+  program.model_flops = prediction->time.modelFlops;
+  double devices = double(options.ranks());
+  if (const auto &host = machine.cluster.host) {
+    devices = host->cores;
+    auto forecast = simulate::forecast(program, machine);
+    if (!forecast)
+      fail("the plan cannot be simulated, which is a bug of llmc: " + forecast.message());
+    program.predicted_step_s = forecast ? forecast->timeline.step : 0;
+  }
+  program.peak_flops = devices * machine.peak();
+}
+
+// Prints the prediction. Its memory is the arena of the worst stage, which is what a rank takes, and on processors what
+// the process that has all ranks takes.
+void printPrediction(llvm::raw_ostream &out, const cost::Machine &machine, const planfile::ProgramT &program) {
+  if (program.predicted_step_s <= 0)
+    return;
   uint64_t arena = 0;
   for (const auto &stage : program.stages)
     arena = std::max<uint64_t>(arena, stage->arena_bytes);
-  double ranks = double(options.ranks()), step = prediction->time.step;
+  double step = program.predicted_step_s;
   out << "predicted   step " << llvm::format("%.4g", step) << " s, MFU "
-      << llvm::format("%.1f", 100 * prediction->time.modelFlops / step / ranks / machine.peak()) << " %, arena "
-      << humanBytes(arena) << " of " << humanBytes(uint64_t(machine.cluster.memoryBytes)) << " on "
-      << machine.cluster.name << "\n";
+      << llvm::format("%.1f", 100 * program.model_flops / step / program.peak_flops) << " %, arena " << humanBytes(arena);
+  if (machine.cluster.host)
+    out << ", process " << humanBytes(uint64_t(simulate::processPeak(program, *machine.cluster.host)));
+  else
+    out << " of " << humanBytes(uint64_t(machine.cluster.memoryBytes));
+  out << " on " << machine.cluster.name << "\n";
 }
 
 // Holds the module to compile and the phase that it is after.
@@ -286,7 +309,7 @@ int addRetry(const planfile::ProgramT &first, RetryPlan &retry, std::string &byt
 
 // Emits the program, checks its plan and writes it to disk; returns the exit code.
 int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &program,
-                 std::vector<planfile::DeviceImageT> &images) {
+                 std::vector<planfile::DeviceImageT> &images, const std::optional<cost::Machine> &machine) {
   std::vector<KernelObject> kernels;
   {
     support::Progress::Phase step(progress, "machine code");
@@ -308,6 +331,8 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
   if (!hasLoss(program))
     return fail(work.options.model + ": no buffer is bound to #plan.output<\"loss\">, which a "
                                      "training program reads after each step");
+  if (machine)
+    predictStep(*work.module->getContext(), work.options, *machine, program);
   std::string plan = planfile::writeProgram(program);
   std::vector<planfile::Section> sections = {{std::string(planfile::kPlanSection), plan}};
   for (const KernelObject &object : kernels)
@@ -371,7 +396,7 @@ int runCompile(const CommandLine &line) {
   }
   planfile::ProgramT program;
   std::vector<planfile::DeviceImageT> images;
-  if (int code = writeProgram(work, progress, program, images))
+  if (int code = writeProgram(work, progress, program, images, machine))
     return code;
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (line.verbosity == support::Verbosity::Quiet)
@@ -381,7 +406,7 @@ int runCompile(const CommandLine &line) {
   llvm::raw_ostream &out = taken ? llvm::errs() : llvm::outs();
   printSummary(out, program, work.options, seconds.count());
   if (machine)
-    printPrediction(out, context, work.options, *machine, program);
+    printPrediction(out, *machine, program);
   printDeviceKernels(out, images);
   return 0;
 }

@@ -15,7 +15,7 @@ using Entries = std::vector<support::FlagTable<CommandLine>::Entry>;
 
 constexpr unsigned kChoice = kCompile | kVerify, kModel = kChoice | kInspect;
 constexpr unsigned kPriced = kChoice | kPlan; // of choices that a prediction takes, too
-constexpr unsigned kEverywhere = kModel | kPlan | kExplain | kNoCommand | kDraws;
+constexpr unsigned kEverywhere = kModel | kPlan | kExplain | kNoCommand | kDraws | kTrace | kCalibrate;
 
 // Returns a way to a choice of compilation.
 template <class T> auto of(T CompileOptions::*field) {
@@ -272,19 +272,19 @@ Entries::value_type number(const char *name, const char *help, std::optional<cos
 Entries clusterFlags() {
   auto of = [](auto field) { return [=](CommandLine &line) -> auto & { return line.prices.*field; }; };
   return {
-      {{"--gpu", kPlan | kCompile, "NAME", "accelerator: a100-40g, a100-80g, b200, b300, cpu, gb200, gb300,\nh100, h100-96g, h200"},
+      {{"--gpu", kPlan | kCompile | kTrace, "NAME", "accelerator: a100-40g, a100-80g, b200, b300, cpu, gb200, gb300,\nh100, h100-96g, h200"},
        support::word(of(&PriceOptions::gpu))},
-      {{"--cluster", kPlan | kCompile, "FILE", "description of a cluster (JSON), in place of --gpu", {.excludes = {"--gpu"}}},
+      {{"--cluster", kPlan | kCompile | kTrace, "FILE", "description of a cluster (JSON), in place of --gpu", {.excludes = {"--gpu"}}},
        support::path(of(&PriceOptions::cluster))},
       {{"--gpus", kPlan, "N", "accelerators of the run", {.standard = "the ranks of the mesh"}},
        whole(of(&PriceOptions::gpus), 1, kMost)},
-      {{"--gpus-per-node", kPlan | kCompile, "N", "accelerators of a node", {.standard = "the cluster's"}},
+      {{"--gpus-per-node", kPlan | kCompile | kTrace, "N", "accelerators of a node", {.standard = "the cluster's"}},
        whole(of(&PriceOptions::gpusPerNode), 1, 4096)},
-      {{"--nvlink-domain", kPlan | kCompile, "N", "accelerators that reach each other over NVLink", {.standard = "the cluster's"}},
+      {{"--nvlink-domain", kPlan | kCompile | kTrace, "N", "accelerators that reach each other over NVLink", {.standard = "the cluster's"}},
        whole(of(&PriceOptions::nvlinkDomain), 1, 4096)},
-      {{"--nic-gbytes", kPlan | kCompile, "X", "GB/s of the network card of an accelerator, each way", {.standard = "the cluster's"}},
+      {{"--nic-gbytes", kPlan | kCompile | kTrace, "X", "GB/s of the network card of an accelerator, each way", {.standard = "the cluster's"}},
        support::real(of(&PriceOptions::nicGbytes), {.end = 1e4, .open = true})},
-      {{"--board-watts", kPlan | kCompile, "X", "power limit of an accelerator", {.standard = "the cluster's"}},
+      {{"--board-watts", kPlan | kCompile | kTrace, "X", "power limit of an accelerator", {.standard = "the cluster's"}},
        support::real(of(&PriceOptions::boardWatts), {.least = 10, .end = 1e5})},
   };
 }
@@ -360,9 +360,9 @@ Entries compileFlags() {
         "also carries its kernels for these chips, for\n"
         "scripts/gpu-check.sh; needs a CUDA assembler", {.standard = "none"}},
        addCudaKernels},
-      {{"--output", kCompile, "OUT",
-        "the program, or IR with --compile-to; replaces a file of\n"
-        "that name, never one that is read", {.brief = "-o"}},
+      {{"--output", kCompile | kTrace | kCalibrate, "OUT",
+        "what is made: the program, or IR with --compile-to; the trace, for\n"
+        "Perfetto; the cluster file. Replaces a file of that name, never one\nthat is read", {.brief = "-o"}},
        support::path(of(&CompileOptions::output))},
       {{"--compile-to", kCompile, "PHASE",
         "stop after raise, train, shard, partition, schedule; OUT is IR",
@@ -421,13 +421,15 @@ Entries verifyFlags() {
 Entries commonFlags() {
   using support::Verbosity;
   return {
-      {{"--quiet", kPriced | kDraws, nullptr, "only errors",
+      {{"--quiet", kPriced | kDraws | kCalibrate, nullptr, "only errors",
         {.brief = "-q", .excludes = {"--verbose"}}},
        put(&CommandLine::verbosity, Verbosity::Quiet)},
-      {{"--verbose", kChoice | kDraws, nullptr, "also how long each phase took", {.brief = "-v"}},
+      {{"--verbose", kChoice | kDraws | kCalibrate, nullptr, "also how long each phase took", {.brief = "-v"}},
        put(&CommandLine::verbosity, Verbosity::Verbose)},
-      {{"--json", kInspect | kExplain | kVerify | kPlan | kDraws, nullptr, "one object"},
+      {{"--json", kInspect | kExplain | kVerify | kPlan | kDraws | kTrace, nullptr, "one object"},
        put(&CommandLine::json, true)},
+      {{"--quick", kCalibrate, nullptr, "half a minute: few sizes and programs, and predictions as rough"},
+       put(&CommandLine::quick, true)},
       {{"--help", kEverywhere, nullptr, "this text", {.brief = "-h"}},
        put(&CommandLine::help, true)},
       {{"--version", kEverywhere, nullptr, "print the version", {.brief = "-V"}},
@@ -469,6 +471,16 @@ constexpr const char *kPlanText = R"(
 Predicts time and memory of a training step before it is compiled: MODEL is a config.json,
 an ONNX file, or a folder that holds one. The cluster is an accelerator by name, or a file.
 )";
+constexpr const char *kTraceText = R"(
+Simulates a step of OUT, a program made by llmc compile, on an accelerator by name or on
+the cluster of a file: every instruction of its plan in virtual time. Says what it takes
+and what of it waits; -o FILE is a trace with the lanes and names of OUT --trace.
+)";
+constexpr const char *kCalibrateText = R"(
+Measures the kernels, library products, collectives and memory of this machine for some
+minutes, and writes them as a cluster: `llmc compile --cluster FILE` and `llmc trace OUT
+--cluster FILE` then predict what our programs take here. Keep the machine quiet.
+)";
 constexpr const char *kVerifyText = R"(
 Shows that the plan for a mesh equals its model on one rank: static checks of the
 plan, the partitioned program in double precision, the plan with its kernels, five
@@ -501,7 +513,10 @@ const std::vector<Command> &commands() {
        "verify MODEL           shows that a plan equals its model"},
       {"plan", kPlan, "plan MODEL --gpu NAME [options]", kPlanText,
        "plan MODEL             predicts time and memory of a training step"},
-      {"trace", 0, "", "", ""},
+      {"trace", kTrace, "trace OUT --gpu NAME [-o FILE] [options]", kTraceText,
+       "trace OUT              simulates a step of a compiled program: what runs when"},
+      {"calibrate", kCalibrate, "calibrate -o FILE [options]", kCalibrateText,
+       "calibrate -o FILE      measures this machine, for --cluster FILE"},
   };
   return list;
 }
@@ -537,7 +552,7 @@ std::string helpText(const std::string &name) {
     for (const Command &one : commands())
       if (one.bit)
         all += std::string("  ") + one.line + "\n";
-    return all + "  trace                  is not built yet\n\n"
+    return all + "\n"
                   "llmc COMMAND --help tells more; llmc --version.\n";
   }
   return all + command->usage + "\n" + command->about + "\n" +

@@ -5,11 +5,54 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/predict/Predict.h"
 #include "lib/predict/PredictionText.h"
+#include "lib/simulate/Forecast.h"
 #include "lib/support/Json.h"
+#include "passes/6-emit/Emit.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace llmc {
 using namespace mlir;
+namespace {
+
+// Is the most ranks that one machine's processors are asked to run.
+constexpr int64_t kMostRanks = 64;
+
+// Adds the seconds of a rank to the parts of a step, by what users call the axes that it waits for.
+void addRank(const simulate::RankTime &rank, cost::TimeParts &parts) {
+  parts.compute += rank.compute;
+  parts.bubble += rank.idle;
+  for (const auto &[axes, seconds] : rank.exposed) {
+    auto has = [&axes = axes](const char *axis) { return (" " + axes + " ").find(" " + std::string(axis) + " ") != std::string::npos; };
+    double &part = has("tp") ? parts.tp : has("ep") || has("etp") ? parts.ep : has("cp") ? parts.cp : has("dp") || has("edp") ? parts.dp : parts.pp;
+    part += seconds;
+  }
+}
+
+// Compiles the plan, without machine code, and takes the time of its simulation for that of the table. Fails after
+// diagnostics.
+LogicalResult simulatePlan(MLIRContext &context, CompileOptions options, predict::Prediction &prediction) {
+  options.weights = "random";
+  cost::Kept kept = prediction.machine.choices.recompute;
+  options.recompute = kept == cost::Kept::Full ? Recompute::Full : kept == cost::Kept::Selective ? Recompute::Selective : Recompute::None;
+  OwningOpRef<ModuleOp> module = readModel(context, options);
+  planfile::ProgramT program;
+  if (!module || failed(runPhases(*module, options, Phase::Import, Phase::Emit)) ||
+      failed(emit::writePlan(*module, program)))
+    return failure();
+  auto forecast = simulate::forecast(program, prediction.machine);
+  if (!forecast)
+    return module->emitError("cannot be simulated, which is a bug of llmc: ") << forecast.message();
+  const auto &ranks = forecast->timeline.ranks;
+  auto busiest = std::max_element(ranks.begin(), ranks.end(), [](const auto &x, const auto &y) { return x.compute < y.compute; });
+  prediction.time.parts = {};
+  addRank(*busiest, prediction.time.parts);
+  prediction.time.step = forecast->timeline.step;
+  prediction.time.bubbleFraction = forecast->bubble;
+  prediction.processPeak = forecast->processPeak;
+  return success();
+}
+
+} // namespace
 
 int runPlan(const CommandLine &line) {
   CompileOptions options = line.options;
@@ -29,6 +72,9 @@ int runPlan(const CommandLine &line) {
   if (!prediction)
     return 1;
   predict::price(*prediction);
+  bool isOurs = prediction->machine.cluster.host && prediction->machine.choices.software == cost::Profile::Llmc;
+  if (isOurs && options.ranks() <= kMostRanks && failed(simulatePlan(context, options, *prediction)))
+    return 1;
   if (line.json)
     llvm::outs() << support::jsonText(predict::predictionJson(*prediction), 2) << "\n";
   else

@@ -28,6 +28,10 @@ static int run(std::vector<std::string> arguments) {
     return runPlan(line);
   if (line.command == "explain")
     return runExplain(line);
+  if (line.command == "trace")
+    return runTrace(line);
+  if (line.command == "calibrate")
+    return runCalibrate(line);
   if (line.command == "inspect")
     return runInspect(line);
   removeTemporariesOnSignals();

@@ -1,0 +1,133 @@
+"""Machines that are measured: llmc calibrate, what compile and trace predict from it, and what a run says of that.
+
+    calibrated.py [NAME] [--full]
+
+A predicted trace has the instructions of the measured one, in the same order on the same lanes. How near predictions are
+is measured on quiet cores, by bench/cost/ourselves.py; here they must not be absurd.
+"""
+import collections
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+
+from harness import DATA, LLMC, Suite, call, compile_model, require
+from trace_checks import read, well_formed
+
+MODEL = os.path.join(DATA, "gpt2", "config.json")
+TOKENS = os.path.join(DATA, "gpt2", "text.bin")
+
+
+def calibrate(folder, *flags):
+    path = os.path.join(folder, "machine.json")
+    call([LLMC, "calibrate", "--quick", "-q", "-o", path, *flags])
+    return path
+
+
+def compiled(folder, cluster, name, *flags):
+    out = os.path.join(folder, name)
+    said = compile_model(MODEL, out, "--weights", "random", "--cluster", cluster, *flags).stdout
+    line = next((line for line in said.splitlines() if line.startswith("predicted")), "")
+    require("step" in line and "MFU" in line and "process" in line, f"compile prints no prediction: {said}")
+    return out
+
+
+def lanes(trace):
+    """Names of instructions in order, by rank and stream, of the first step."""
+    rows = collections.defaultdict(list)
+    for event in trace["traceEvents"]:
+        if event["ph"] == "X" and event["cat"] != "schedule":
+            args = event["args"]
+            rows[event["pid"], event["tid"]].append(
+                ((args["step"], args["entry"], args["instruction"]), event["name"].replace(" (own kernel)", "")))
+    return {row: [name for (step, *_), name in sorted(events) if step == min(events)[0][0]] for row, events in rows.items()}
+
+
+def titles(trace):
+    """Names of ranks and streams, by place."""
+    return {(e["name"], e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"]
+            if e["ph"] == "M" and e["name"].endswith("_name")}
+
+
+def runs(folder, cluster, *flags):
+    """What is predicted of a program is of the size of what it takes, and its trace has the same instructions."""
+    out = compiled(folder, cluster, "program", *flags)
+    predicted, measured, metrics = (os.path.join(folder, name) for name in ("predicted.json", "measured.json", "metrics"))
+    told = json.loads(call([LLMC, "trace", out, "--cluster", cluster, "-o", predicted, "--json"]).stdout)
+    call([out, "--data", TOKENS, "--steps", 6, "--metrics", metrics, "--trace", measured, "--trace-steps", "4:4", "-q"])
+    with open(metrics) as f:
+        lines = [json.loads(line) for line in f]
+    for line in lines:
+        require(abs(line["predicted_step_s"] / told["step_time_s"] - 1) < 1e-6, f"{line} beside {told['step_time_s']}")
+        require(0 < line["mfu"] < 10, f"MFU {line['mfu']}")
+    step = statistics.median(line["step_time_s"] for line in lines[2:])
+    require(1 / 20 < told["step_time_s"] / step < 20, f"predicted {told['step_time_s']} s, took {step} s")
+    first, second = read(predicted), read(measured)
+    well_formed(first)
+    require(titles(first) == titles(second), "lanes have other names")
+    ours, theirs = lanes(first), lanes(second)
+    require(set(ours) == set(theirs), f"lanes {set(ours) ^ set(theirs)}")
+    for row in ours:
+        require(ours[row] == theirs[row], f"rank, stream {row}: other instructions")
+    for rank in told["ranks"]:
+        whole = rank["compute_s"] + rank["idle_s"] + sum(rank["exposed_s"].values())
+        require(abs(whole / told["step_time_s"] - 1) < 1e-6, f"the time of {rank} does not sum to the step")
+    return f"{sum(map(len, ours.values()))} instructions, predicted {told['step_time_s'] / step:.2f} x"
+
+
+def refused(code, words, *command):
+    done = subprocess.run([LLMC, *map(str, command)], capture_output=True, text=True)
+    require(done.returncode == code and words in done.stderr and done.stderr.count("error:") == 1,
+            f"{command}: exit {done.returncode}, {done.stderr}")
+
+
+def bad_input(folder, cluster):
+    out = compiled(folder, cluster, "trained", "--mesh", "1")
+    infer = os.path.join(folder, "infer")
+    compile_model(MODEL, infer, "--infer", "--weights", "random", "-q")
+    refused(2, "needs -o FILE", "calibrate")
+    refused(2, "leave out 'model'", "calibrate", "model", "-o", os.path.join(folder, "m.json"))
+    refused(1, "cannot write", "calibrate", "-o", os.path.join(folder, "none", "m.json"))
+    refused(1, "needs an accelerator", "trace", out)
+    refused(1, "did you mean 'h100'", "trace", out, "--gpu", "h10")
+    refused(1, "takes a program that llmc compile wrote", "trace", MODEL, "--gpu", "h100")
+    refused(1, "compiled with --infer", "trace", infer, "--gpu", "h100")
+    refused(2, "needs a program", "trace", "--gpu", "h100")
+    refused(1, "same file", "trace", out, "--gpu", "h100", "-o", out)
+    machine = read(cluster)
+    machine["host"]["rates"][0]["launch_s"] = -3
+    machine["host"]["cores"] = "two"
+    wrong = os.path.join(folder, "wrong.json")
+    with open(wrong, "w") as f:
+        json.dump(machine, f)
+    done = subprocess.run([LLMC, "trace", out, "--cluster", wrong], capture_output=True, text=True)
+    require(done.returncode == 1 and "host.cores" in done.stderr and "rates[0].launch_s" in done.stderr, done.stderr)
+    return "commands and cluster files"
+
+
+def on_accelerators(folder, cluster):
+    """One rank stands for each stage; faster links never make a step longer, and all of it is accounted for."""
+    out = compiled(folder, cluster, "wide", "--mesh", "2x2x2", "--precision", "bf16")
+    times = {}
+    for gpu in ["a100-80g", "h100"]:
+        told = json.loads(call([LLMC, "trace", out, "--gpu", gpu, "--json"]).stdout)
+        require(len(told["ranks"]) == 2, f"{len(told['ranks'])} ranks stand for 2 stages")
+        times[gpu] = told["step_time_s"]
+    slow = json.loads(call([LLMC, "trace", out, "--gpu", "h100", "--gpus-per-node", 1, "--nvlink-domain", 1, "--nic-gbytes", 1,
+                            "--json"]).stdout)["step_time_s"]
+    require(slow > times["h100"], f"{slow} s over a slow network, {times['h100']} s in a node")
+    return "".join(f"{gpu} {1e3 * time:.2f} ms  " for gpu, time in times.items())
+
+
+suite = Suite("calibrated")
+with tempfile.TemporaryDirectory(prefix="llmc-") as shared:
+    machine = calibrate(shared)
+    suite.run("stages of tensor-parallel ranks", runs, machine, "--mesh", "1x2x2")
+    suite.run("zero-bubble, ZeRO-1", runs, machine, "--dp", 2, "--pp", 2, "--schedule", "zero-bubble", "--zero", 1)
+    suite.run("ZeRO-3", runs, machine, "--dp", 4, "--zero", 3)
+    suite.run("ring of context-parallel ranks", runs, machine, "--dp", 1, "--cp", 2)
+    suite.run("one rank", runs, machine, "--mesh", "1")
+    suite.run("on accelerators", on_accelerators, machine)
+    suite.run("bad input", bad_input, machine)
+suite.finish()
