@@ -66,6 +66,17 @@ private:
 // Rounds up to what stacks pad a vocabulary to, so that products of the head are aligned.
 double padded(double size) { return size < 4096 ? size : std::ceil(size / 128) * 128; }
 
+// Returns what a full recomputation of a layer computes again. In our own plans backward gathers the tokens of tp ranks
+// anyway, for the gradients of weights.
+Work computedAgain(Work work, Profile software) {
+  std::erase_if(work.products, [](const Product &product) { return product.endsLayer; });
+  std::erase_if(work.collectives, [&](const Collective &collective) {
+    bool isGathered = collective.kind == Transfer::AllGather && collective.role == Role::Tensor;
+    return collective.endsLayer || (software == Profile::Llmc && isGathered);
+  });
+  return work;
+}
+
 PassTime Pricer::pass(const Work &work, bool backward, bool isLayer) const {
   const Choices &choices = m_.choices;
   PassTime time;
@@ -125,11 +136,14 @@ Pricer::PartTime Pricer::price(const Part &part, bool isLayer) const {
   // Adds each gradient to its buffer: where products do not do it themselves, a kernel reads the new one, too.
   double gradient = bytesOf(m_.choices.gradients);
   double bytes = m_.choices.software == Profile::Eager ? 2 * gradient + 2 * m_.choices.elementBytes() : 2 * gradient;
+  // Adds in the product itself, whose result is counted already; the first micro-batch of a step writes it.
+  if (m_.choices.software == Profile::Llmc)
+    bytes = std::max(0.0, gradient * (2 - 1 / double(m_.choices.microBatches)) - m_.choices.elementBytes());
   time.backward.exposed.compute += m_.memory(bytes * part.parameters.all());
   if (!isLayer)
     return time;
   if (m_.choices.recompute == Kept::Full)
-    time.backward += time.forward * m_.choices.recomputed;
+    time.backward += pass(computedAgain(part.forward, m_.choices.software), false, isLayer) * m_.choices.recomputed;
   // Computes elementwise ops and norms again in our own plans, the core of attention in other stacks (Korthikanti et
   // al., 2022, section 5).
   if (m_.choices.recompute == Kept::Selective)
@@ -259,6 +273,22 @@ DataTraffic dataTraffic(const Machine &machine, const Stage &stage, double layer
     traffic.slowdown += slow * hidden;
   };
   double forward = stage.forward.exposed.sum(), backward = stage.backward.exposed.sum();
+  // Waits in our own plans for the gathered weights after the update, and for each layer's scattered gradients before the
+  // next layer.
+  if (choices.software == Profile::Llmc && choices.zero > 0) {
+    double scatter = all(Transfer::ReduceScatter, reduced), gather = all(Transfer::AllGather, weights);
+    double times = double(choices.microBatches);
+    if (choices.zero == 1)
+      hide(scatter, backward);
+    if (choices.zero == 3) {
+      hide(gather, forward);
+      hide(gather, backward);
+      traffic.exposed *= times;
+      traffic.slowdown *= times;
+    }
+    traffic.exposed += (choices.zero < 3 ? gather : 0) + (choices.zero > 1 ? scatter * times : 0);
+    return traffic;
+  }
   if (choices.zero == 3) {
     double gather = all(Transfer::AllGather, weights);
     hide(gather, forward);
@@ -366,23 +396,60 @@ void addUpdate(const Machine &machine, const std::vector<Stage> &stages, TimePar
   parts = parts * (1 + 0.004 * std::max(0.0, std::log2(ranks / double(machine.cluster.gpusPerNode))));
 }
 
+// Returns when the last pass of a pipeline without interleaved chunks ends. Each stage runs its passes in the order of the
+// schedule (Narayanan et al., 2021, section 2.2), each as soon as the one before and what it needs of a neighbour have
+// ended, a message later.
+double pipelineEnd(const std::vector<Stage> &stages, Order order, int64_t microBatches, double message) {
+  const size_t p = stages.size();
+  struct Place {
+    int64_t forward = 0, backward = 0; // passes that have ended
+    double now = 0;
+  };
+  std::vector<Place> places(p);
+  std::vector<std::vector<double>> forward(p), backward(p); // when each ended
+  double end = 0;
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (size_t s = 0; s < p; ++s)
+      while (places[s].backward < microBatches) {
+        Place &at = places[s];
+        int64_t ahead = order == Order::GPipe ? microBatches : std::min<int64_t>(microBatches, int64_t(p - s));
+        bool isForward = at.forward < microBatches && at.forward - at.backward < ahead;
+        const auto &needed = isForward ? (s > 0 ? forward[s - 1] : forward[s]) : (s + 1 < p ? backward[s + 1] : forward[s]);
+        int64_t index = isForward ? at.forward : at.backward;
+        bool isOwn = isForward ? s == 0 : s + 1 == p;
+        if (!isOwn && int64_t(needed.size()) <= index)
+          break;
+        double begin = std::max(at.now, isOwn ? 0 : needed[index] + message);
+        at.now = begin + (isForward ? stages[s].forward : stages[s].backward).exposed.sum();
+        (isForward ? forward : backward)[s].push_back(at.now);
+        ++(isForward ? at.forward : at.backward);
+        end = std::max(end, at.now);
+        progress = true;
+      }
+  }
+  return end;
+}
+
 // Counts the FLOPs of products and attention of a step; the hardware's have what is computed again, too.
 void countFlops(const Table &table, const Choices &choices, StepTime &step) {
   double forward = 0, again = 0;
   auto count = [&](const Part &part, bool isLayer) {
-    double flops = 0, core = 0;
-    for (const Product &product : part.forward.products)
+    double flops = 0, core = 0, last = 0;
+    for (const Product &product : part.forward.products) {
       flops += product.flops();
+      last += product.endsLayer ? product.flops() : 0;
+    }
     // Leaves out what several ranks compute alike: heads of keys and values that tp ranks repeat.
     double copies = part.parameters.dense * double(choices.mesh.tp) +
                     part.parameters.expert * double(choices.mesh.ep * std::max<int64_t>(1, choices.mesh.etp));
     if (isLayer && copies > part.wholeParameters)
-      flops *= part.wholeParameters / copies;
+      flops *= part.wholeParameters / copies, last *= part.wholeParameters / copies;
     for (const Attention &attention : part.forward.attentions)
       core += attention.flops();
     forward += flops + core;
     if (isLayer && choices.recompute != Kept::All)
-      again += choices.recompute == Kept::Full ? (flops + core) * choices.recomputed : core;
+      again += choices.recompute == Kept::Full ? (flops - last + core) * choices.recomputed : core;
   };
   count(table.before, false);
   count(table.after, false);
@@ -421,6 +488,9 @@ StepTime llmc::cost::predictStep(const Table &table, const Machine &machine) {
   // (Narayanan et al., 2021, section 2.2). A zero-bubble schedule fills the wait with gradients of weights, ZB-H1 all
   // but a third of it (Qi et al., 2024, Table 1).
   double fill = (all - longest->microBatch()) / v + 2 * (p - 1) * message;
+  // Runs the schedule where stages differ: those that wait for a longer one have their fill and drain beside its work.
+  if (p > 1 && choices.chunks == 1 && choices.order != Order::ZeroBubble)
+    fill = std::max(0.0, pipelineEnd(stages, choices.order, choices.microBatches, message) - m * longest->microBatch());
   if (choices.order == Order::ZeroBubble)
     fill = std::max(0.0, fill - 2 * (p - 1) * longest->backward.weights);
   step.parts.bubble = fill;

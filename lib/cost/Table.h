@@ -16,6 +16,7 @@ struct Product {
   double rows = 0, columns = 0, depth = 0, batch = 1;
   int64_t experts = 0; // 0: one dense product
   int64_t merged = 1;   // products of the model that a stack which joins them computes as one
+  bool endsLayer = false; // a layer ends in its result: our own plans do not compute it again
   bool ofWeights = false; // the gradient of weights, which no other kernel of the backward pass waits for
 
   double flops() const { return 2 * rows * columns * depth * batch; }
@@ -48,6 +49,7 @@ struct Collective {
   Role role;
   Group group;
   double bytes; // the whole tensor (gather, scatter, reduce); the local one (all-to-all, shift)
+  bool endsLayer = false; // as of a Product
 };
 
 // Holds what one pass (forward or backward) over a part of the model takes.

@@ -19,6 +19,12 @@ struct Traffic {
   double bytes, calls;
 };
 
+// Holds the FLOPs of a step on one rank of a stage, of both passes and without recomputation.
+struct StageFlops {
+  double products = 0, attention = 0;
+};
+std::vector<StageFlops> flopsOf(const Table &table, const Machine &machine);
+
 // Returns the traffic of both passes, without that of data-parallel ranks, stages and recomputation.
 std::vector<Traffic> trafficOf(const Table &table, const Machine &machine);
 

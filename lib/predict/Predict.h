@@ -22,6 +22,7 @@ struct Prediction {
   bool choosesRecompute = false; // what is recomputed is the least that fits
   cost::StepTime time;
   std::vector<cost::MemoryParts> memory; // of each stage
+  double processPeak = 0; // bytes of the process that has all ranks, on processors that were measured
 };
 
 // Returns the table of options.model for the mesh of `machine`'s choices, and completes these by what the model says

@@ -61,6 +61,13 @@ AxisRole roleOf(Role role) {
   return roles[int(role)];
 }
 
+json flopsJson(const predict::Prediction &p) {
+  json all = json::array();
+  for (const StageFlops &flops : flopsOf(p.table, p.machine))
+    all.push_back({{"stage", all.size()}, {"products", flops.products}, {"attention", flops.attention}});
+  return all;
+}
+
 json trafficJson(const predict::Prediction &p) {
   json list = json::array();
   for (const Traffic &t : trafficOf(p.table, p.machine))
@@ -121,6 +128,13 @@ std::string largestCosts(const predict::Prediction &p) {
 
 } // namespace
 
+// Returns the peak of all that computes: accelerators, one a rank, or the cores of a machine that was measured.
+static double peakOf(const predict::Prediction &p) {
+  const Choices &c = p.machine.choices;
+  double devices = p.machine.cluster.host ? p.machine.cluster.host->cores : double(c.mesh.ranksOfStage() * c.mesh.pp);
+  return devices * p.machine.peak();
+}
+
 json predict::predictionJson(const Prediction &p) {
   const Choices &c = p.machine.choices;
   double ranks = double(c.mesh.ranksOfStage() * c.mesh.pp), step = p.time.step;
@@ -135,6 +149,8 @@ json predict::predictionJson(const Prediction &p) {
     stages.push_back(std::move(stage));
   }
   memory["stages"] = std::move(stages);
+  if (p.processPeak > 0)
+    memory["process_peak"] = p.processPeak;
   json chosen = {{"mesh", meshJson(c.mesh)},
                  {"virtual_stages", c.chunks},
                  {"micro_batch", c.microBatch},
@@ -149,12 +165,13 @@ json predict::predictionJson(const Prediction &p) {
                  {"step_time_s", step},
                  {"tokens_per_s_per_gpu", double(p.time.tokens) / step / ranks},
                  {"tflops_per_gpu", p.time.modelFlops / step / ranks / 1e12},
-                 {"mfu", p.time.modelFlops / step / ranks / p.machine.peak()},
-                 {"hfu", p.time.hardwareFlops / step / ranks / p.machine.peak()},
+                 {"mfu", p.time.modelFlops / step / peakOf(p)},
+                 {"hfu", p.time.hardwareFlops / step / peakOf(p)},
                  {"bubble_fraction", p.time.bubbleFraction},
                  {"time_s", std::move(time)},
                  {"memory_bytes", std::move(memory)},
-                 {"traffic", trafficJson(p)}};
+                 {"traffic", trafficJson(p)},
+                 {"flops", flopsJson(p)}};
   json rejected = json::array();
   if (std::string reason = lackOfMemory(p); !reason.empty())
     rejected.push_back({{"mesh", meshJson(c.mesh)}, {"reason", reason}});
@@ -186,8 +203,8 @@ std::string predict::predictionText(const Prediction &p) {
       : c.software == Profile::Fused ? "fused"
                                      : "eager");
   out += line("step        %.4g s, %.4g tokens/s a GPU, MFU %.1f %%, HFU %.1f %%, bubble %.1f %%\n", step,
-              double(p.time.tokens) / step / ranks, 100 * p.time.modelFlops / step / ranks / p.machine.peak(),
-              100 * p.time.hardwareFlops / step / ranks / p.machine.peak(), 100 * p.time.bubbleFraction);
+              double(p.time.tokens) / step / ranks, 100 * p.time.modelFlops / step / peakOf(p),
+              100 * p.time.hardwareFlops / step / peakOf(p), 100 * p.time.bubbleFraction);
   for (auto [name, seconds] : partsOf(p.time.parts))
     if (seconds > 0)
       out += line("  %-12s %10.4g s %5.1f %%\n", name.c_str(), seconds, 100 * seconds / step);
@@ -200,5 +217,7 @@ std::string predict::predictionText(const Prediction &p) {
   for (auto [name, bytes] : partsOf(memory))
     if (bytes > 0)
       out += line("  %-12s %10.4g GiB\n", name, bytes / (1 << 30));
+  if (p.processPeak > 0)
+    out += line("process     %.4g GiB at its peak, with all ranks\n", p.processPeak / (1 << 30));
   return out;
 }

@@ -26,20 +26,42 @@ static Value sumOf(Value value) {
 
 // Returns whether elementwise ops alone read a result: they are then one kernel with the op that makes it. What is
 // kept for backward does not count: such kernels compute it again.
-static bool staysInKernel(Value value) {
+bool WorkCounter::staysInKernel(Value value) const {
   bool isRead = false;
   for (Operation *user : value.getUsers()) {
     if (isa<graph::ReshapeOp, graph::BroadcastOp>(user)) {
       if (!staysInKernel(user->getResult(0)))
         return false;
       isRead = true;
-    } else if (isElementwise(user)) {
+    } else if (fuses(user)) {
       isRead = true;
     } else if (!user->hasTrait<OpTrait::IsTerminator>()) {
       return false;
     }
   }
   return isRead;
+}
+
+// Returns whether a stack computes an op in one kernel with elementwise ops beside it: ours does so with a reduction of
+// rows, too (passes/5-schedule/FuseKernels).
+bool WorkCounter::fuses(Operation *op) const {
+  if (!fuses_)
+    return false;
+  auto graphOp = dyn_cast_or_null<graph::GraphOpInterface>(op);
+  return isElementwise(op) || (isOurs_ && graphOp && graphOp.getEmitClass() == graph::EmitClass::RowReduction);
+}
+
+// Returns whether a layer of the forward pass does nothing with a value but add it to what the next layer gets.
+bool WorkCounter::endsLayer(Value value) const {
+  if (!isOurs_ || value.use_empty())
+    return false;
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    if (user->hasTrait<OpTrait::IsTerminator>())
+      return isa<graph::RepeatOp>(user->getParentOp());
+    if (!isa<graph::AddOp, graph::ReshapeOp, graph::CastOp, parallel::CollectiveOpInterface>(user))
+      return false;
+    return endsLayer(user->getResult(0));
+  });
 }
 
 // Returns whether an op adds to a sum of the step: that of gradients is priced by the types and kernels of a stack.
@@ -95,7 +117,9 @@ void WorkCounter::count(Operation *op, Work &work) {
   if (!graphOp || graphOp.getEmitClass() == graph::EmitClass::Alias)
     return;
   work.flops += graphOp.getFlops();
-  ++work.operations;
+  // Launches no kernel of its own for what is computed in that of its readers.
+  bool isInside = isOurs_ && fuses(op) && llvm::all_of(op->getResults(), [&](Value value) { return staysInKernel(value); });
+  work.operations += isInside ? 0 : 1;
   if (auto matmul = dyn_cast<graph::MatmulOp>(op))
     return countMatmul(matmul, work);
   if (auto grouped = dyn_cast<graph::GroupedMatmulOp>(op))
@@ -115,10 +139,10 @@ void WorkCounter::countBytes(Operation *op, Work &work) {
   // Reads of a table or of logits the elements alone that are looked up.
   bool looksUp = isa<graph::GatherOp, graph::TakeAlongOp>(op);
   for (Value operand : op->getOperands())
-    if (!looksUp && !(fuses_ && isElementwise(op) && isElementwise(rootOf(operand).getDefiningOp())))
+    if (!looksUp && !(fuses(op) && fuses(rootOf(operand).getDefiningOp())))
       work.bytes += bytesOf(operand);
   for (Value result : op->getResults())
-    if (!(fuses_ && isElementwise(op) && staysInKernel(result)))
+    if (!(fuses(op) && staysInKernel(result)))
       work.bytes += (looksUp ? 2 : 1) * bytesOf(result);
 }
 
@@ -166,6 +190,7 @@ void WorkCounter::countMatmul(graph::MatmulOp op, Work &work) {
   bool reduces = equation->contracted().size() > 1; // over rows and tokens: the gradient of weights
   bool isGradient = !reduces && equation->rhs.back() == equation->contracted().back(); // to an operand
   out.ofWeights = reduces;
+  out.endsLayer = !reduces && endsLayer(op.getResult());
   Value key = isGradient ? sumOf(op.getResult()) : rootOf(op->getOperand(0));
   add(work, out, out.batch == 1 ? key : Value(), isGradient ? Joins::Depth : Joins::Columns);
 }
@@ -209,6 +234,7 @@ void WorkCounter::countCollective(parallel::CollectiveOpInterface op, Work &work
   out.bytes = std::max(bytesOf(operand), out.kind == Transfer::AllGather ? bytesOf(result) : 0.0);
   out.role = roleOf(op);
   out.group = groupOf(op.getAxes());
+  out.endsLayer = endsLayer(result);
   work.collectives.push_back(out);
   ++work.operations;
 }

@@ -16,7 +16,7 @@ public:
   // Takes the mesh of the collectives. Of other software than our own, products that read one operand or add into one
   // result are one; of all that fuses, values between elementwise ops take no bytes.
   WorkCounter(parallel::MeshAttr mesh, cost::Profile software)
-      : mesh_(mesh), merges_(software != cost::Profile::Llmc), fuses_(software != cost::Profile::Eager) {}
+      : mesh_(mesh), isOurs_(software == cost::Profile::Llmc), merges_(software != cost::Profile::Llmc), fuses_(software != cost::Profile::Eager) {}
 
   // Adds an op to the work of its block; the same `work` must come for all ops of a block.
   void count(mlir::Operation *op, cost::Work &work);
@@ -34,7 +34,10 @@ private:
   cost::Group groupOf(mlir::ArrayAttr axes);
 
   parallel::MeshAttr mesh_;
-  bool merges_, fuses_;
+  bool fuses(mlir::Operation *op) const;
+  bool staysInKernel(mlir::Value value) const;
+  bool endsLayer(mlir::Value value) const;
+  bool isOurs_, merges_, fuses_;
   llvm::DenseMap<std::pair<cost::Work *, mlir::Value>, size_t> merged_; // the product that a key stands for
 };
 
