@@ -1,4 +1,4 @@
-// Fits the rates of a machine to what instructions of programs took there. Tests: test/calibrate.
+// Finds the rates of a machine that explain what instructions of programs took there. Tests: test/simulate/FitTest.cpp.
 #ifndef LLMC_LIB_CALIBRATE_FIT_H
 #define LLMC_LIB_CALIBRATE_FIT_H
 

@@ -1,4 +1,4 @@
-// Measures matrix products of the library on this machine, as programs call them. Tests: test/calibrate,
+// Measures matrix products of the library on this machine, as programs call them. Tests:
 // test/numerics/calibrated.py.
 #ifndef LLMC_LIB_CALIBRATE_PRODUCTS_H
 #define LLMC_LIB_CALIBRATE_PRODUCTS_H

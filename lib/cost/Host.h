@@ -19,8 +19,8 @@ struct ProductGrid {
   std::vector<double> sizes;
   std::vector<double> seconds;
 
-  // Interpolates the rate between sizes of the grid, and extends it past the ends: a size beyond the largest one costs
-  // in proportion.
+  // Returns the seconds between sizes of the grid, on a line between their logarithms, and past the ends: a size beyond
+  // the largest one costs in proportion.
   double timeOf(double rows, double columns, double depth) const;
 };
 
@@ -28,21 +28,21 @@ struct ProductGrid {
 // unit of what is named.
 struct HostRates {
   unsigned threads = 1;
-  // Of a launch that helpers share, beside its start.
+  // Holds, of a launch that helpers share, what it takes beside its start.
   double shared = 0;
-  // Of a product in a program: its start, and what it takes by the grid's.
+  // Holds, of a product in a program, its start, and what it takes by the grid's.
   double product = 0, productScale = 1;
-  // Of a launch: its start, vector instructions (planfile::Kernel), bytes of its operands where they fit the caches of a
+  // Holds, of a launch, its start, vector instructions (planfile::Kernel), bytes of its operands where they fit the caches of a
   // core and beyond, FLOPs of attention forward and backward.
   double launch = 0, instruction = 0, nearByte = 0, farByte = 0, attentionFlop = 0, attentionGradFlop = 0;
-  // Of products that the program's own kernel computes, by FLOPs.
+  // Holds what products by the program's own kernel take, by FLOPs.
   double ownFlop = 0;
-  // Of a product of routed rows: what each expert takes, bytes that are copied, and products by the grid's.
+  // Holds, of a product of routed rows, what each expert takes, bytes that are copied, and products by the grid's.
   double routedExpert = 0, routedByte = 0, routedScale = 1;
   double processBytes = 0; // of a program without arenas and scratch of the library
-  // Of copies and fills; of collectives, by the bytes that their members read and write; of messages.
+  // Holds what copies and fills take; collectives, by the bytes that their members read and write; messages.
   double copy = 0, copyByte = 0, collective = 0, collectiveByte = 0, message = 0, messageByte = 0;
-  // By type of the operands and layout of both: "f32 nt" is a row-major, b transposed.
+  // Holds grids by type of the operands and layout of both: "f32 nt" is a row-major, b transposed.
   std::map<std::string, ProductGrid> products;
 };
 

@@ -120,9 +120,10 @@ std::string inWords(const std::string &part) {
 std::string largestCosts(const predict::Prediction &p) {
   auto parts = partsOf(p.time.parts);
   std::sort(parts.begin(), parts.end(), [](const auto &a, const auto &b) { return a.second > b.second; });
+  bool hasCores = p.machine.cluster.host.has_value();
   std::string out = "most time    ";
   for (size_t i = 0; i < 3 && parts[i].second > 0; ++i)
-    out += (i ? "; " : "") + inWords(parts[i].first) + line(" (%.1f %%)", 100 * parts[i].second / p.time.step);
+    out += (i ? "; " : "") + (hasCores && parts[i].first == "bubble" ? "ranks that wait for a core or for each other" : inWords(parts[i].first)) + line(" (%.1f %%)", 100 * parts[i].second / p.time.step);
   return out + "\n";
 }
 
@@ -189,8 +190,9 @@ json predict::predictionJson(const Prediction &p) {
 std::string predict::predictionText(const Prediction &p) {
   const Choices &c = p.machine.choices;
   double ranks = double(c.mesh.ranksOfStage() * c.mesh.pp), step = p.time.step;
-  std::string out = line("%s: %.3g parameters, %zu layers, on %lld x %s\n", p.model.c_str(), p.parameters,
-                         p.table.layers.size(), (long long)(ranks), p.machine.cluster.name.c_str());
+  std::string out = line("%s: %.3g parameters, %zu layers, on %lld %s %s\n", p.model.c_str(), p.parameters,
+                         p.table.layers.size(), (long long)(ranks), p.machine.cluster.host ? "ranks of" : "x",
+                         p.machine.cluster.name.c_str());
   out += line("mesh        dp %lld x pp %lld x tp %lld x cp %lld (experts: ep %lld)\n", (long long)c.mesh.dp,
               (long long)c.mesh.pp, (long long)c.mesh.tp, (long long)c.mesh.cp, (long long)c.mesh.ep);
   out += line(

@@ -17,7 +17,7 @@ public:
   double compute(const runtime::StageProgram &stage, const runtime::Op &op) const override;
   double collective(const runtime::StageProgram &stage, const runtime::Op &op) const override;
   double message(const runtime::StageProgram &stage, const runtime::Op &op) const override;
-  // Costs a device nothing: the host issues ahead of it.
+  // Returns 0: the host issues ahead of the device.
   double issue(const runtime::StageProgram &, const runtime::Op &) const override { return 0; }
 
   const cost::Machine &machine() const { return machine_; }

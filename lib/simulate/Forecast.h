@@ -26,7 +26,7 @@ double scratchBytes(const planfile::ProgramT &program, unsigned workers, unsigne
 // Returns the bytes at the peak of a process that has all ranks.
 double processPeak(const planfile::ProgramT &program, const cost::HostMachine &host);
 
-// Simulates `program` on the machine's cluster; fails as simulate() does, and for a program that trains nothing.
+// Returns the forecast of `program` on the machine's cluster; fails as simulate() does, and for a program that trains nothing.
 support::Result<Forecast> forecast(const planfile::ProgramT &program, const cost::Machine &machine);
 
 // Returns the text and the JSON of llmc trace.

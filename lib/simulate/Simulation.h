@@ -31,7 +31,7 @@ struct RankTime {
 struct Timeline {
   double step = 0;                          // seconds
   std::vector<runtime::TraceEvent> events;  // of all simulated ranks; nanoseconds from the start, at whole ones
-  // Of each event: when what it does began, after those that it waits for have come; nanoseconds.
+  // Tells of each event when what it does began, after those that it waits for have come; nanoseconds.
   std::vector<uint64_t> moved;
   std::vector<RankTime> ranks;              // that were simulated
 };

@@ -17,14 +17,32 @@ namespace {
 // Is the most ranks that one machine's processors are asked to run.
 constexpr int64_t kMostRanks = 64;
 
-// Adds the seconds of a rank to the parts of a step, by what users call the axes that it waits for.
+// Returns the part of a step that communication over an axis belongs to.
+double &partOf(planfile::AxisRole role, cost::TimeParts &parts) {
+  using planfile::AxisRole;
+  switch (role) {
+  case AxisRole::Tensor:
+    return parts.tp;
+  case AxisRole::Context:
+    return parts.cp;
+  case AxisRole::Expert:
+  case AxisRole::ExpertTensor:
+    return parts.ep;
+  case AxisRole::Stages:
+    return parts.pp;
+  default:
+    return parts.dp;
+  }
+}
+
+// Adds the seconds of a rank to the parts of a step. What goes over several axes belongs to the last that is named.
 void addRank(const simulate::RankTime &rank, cost::TimeParts &parts) {
   parts.compute += rank.compute;
   parts.bubble += rank.idle;
   for (const auto &[axes, seconds] : rank.exposed) {
-    auto has = [&axes = axes](const char *axis) { return (" " + axes + " ").find(" " + std::string(axis) + " ") != std::string::npos; };
-    double &part = has("tp") ? parts.tp : has("ep") || has("etp") ? parts.ep : has("cp") ? parts.cp : has("dp") || has("edp") ? parts.dp : parts.pp;
-    part += seconds;
+    StringRef last = StringRef(axes).rsplit(' ').second;
+    std::optional<planfile::AxisRole> role = planfile::roleNamed(last.empty() ? axes : last.str());
+    partOf(role.value_or(planfile::AxisRole::Data), parts) += seconds;
   }
 }
 
