@@ -8,9 +8,11 @@ is measured on quiet cores, by bench/cost/ourselves.py; here they must not be ab
 import collections
 import json
 import os
+import signal
 import statistics
 import subprocess
 import tempfile
+import time
 
 from harness import DATA, LLMC, Suite, call, compile_model, require
 from trace_checks import read, well_formed
@@ -120,6 +122,25 @@ def on_accelerators(folder, cluster):
     return "".join(f"{gpu} {1e3 * time:.2f} ms  " for gpu, time in times.items())
 
 
+def interrupted(folder, cluster):
+    """Ctrl-C leaves nothing behind, and what was there."""
+    kept, temporary = os.path.join(folder, "machine.json"), os.path.join(folder, "tmp")
+    os.mkdir(temporary)
+    with open(kept, "w") as f:
+        f.write("mine")
+    process = subprocess.Popen([LLMC, "calibrate", "--quick", "-q", "-o", kept], env={**os.environ, "TMPDIR": temporary},
+                               stderr=subprocess.DEVNULL)
+    for _ in range(200):
+        if os.listdir(temporary):
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    code = process.wait(60)
+    require(code == -signal.SIGINT, f"exit {code}")
+    require(not os.listdir(temporary), f"leaves {os.listdir(temporary)}")
+    require(open(kept).read() == "mine" and sorted(os.listdir(folder)) == ["machine.json", "tmp"], os.listdir(folder))
+
+
 suite = Suite("calibrated")
 with tempfile.TemporaryDirectory(prefix="llmc-") as shared:
     machine = calibrate(shared)
@@ -130,4 +151,5 @@ with tempfile.TemporaryDirectory(prefix="llmc-") as shared:
     suite.run("one rank", runs, machine, "--mesh", "1")
     suite.run("on accelerators", on_accelerators, machine)
     suite.run("bad input", bad_input, machine)
+    suite.run("Ctrl-C", interrupted, machine)
 suite.finish()

@@ -12,6 +12,7 @@
 #include "lib/support/Progress.h"
 #include "tools/llmc/CalibrationModels.h"
 #include "tools/llmc/Commands.h"
+#include "tools/llmc/Interrupt.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -97,18 +98,9 @@ private:
 
 std::string pathIn(const std::string &folder, const char *name) { return folder + "/" + name; }
 
-support::Status writeFile(const std::string &path, std::string_view bytes) {
-  auto file = support::OutputFile::create(path);
-  if (!file)
-    return file.takeError();
-  if (support::Status status = file->write(bytes); !status)
-    return status;
-  return file->commit();
-}
-
 support::Status Calibration::measure(const CalibrationProgram &program) {
   std::string config = pathIn(folder_, "config.json"), out = pathIn(folder_, "program");
-  if (auto status = writeFile(config, program.config); !status)
+  if (auto status = support::writeFile(config, program.config); !status)
     return status;
   std::minstd_rand draw(1);
   std::string tokens;
@@ -117,7 +109,7 @@ support::Status Calibration::measure(const CalibrationProgram &program) {
     tokens += char(token & 255);
     tokens += char(token >> 8);
   }
-  if (auto status = writeFile(pathIn(folder_, "tokens"), tokens); !status)
+  if (auto status = support::writeFile(pathIn(folder_, "tokens"), tokens); !status)
     return status;
   std::vector<std::string> arguments = {"compile", config, "-o", out, "--quiet"};
   arguments.insert(arguments.end(), program.flags.begin(), program.flags.end());
@@ -324,13 +316,14 @@ int runCalibrate(const CommandLine &line) {
   llvm::SmallString<128> folder;
   if (std::error_code code = llvm::sys::fs::createUniqueDirectory("llmc-calibrate", folder))
     return fail("no folder for programs: " + code.message());
+  removeTemporariesOnSignals(std::string(folder));
   support::Progress progress(std::cerr, support::isTerminal(2), line.verbosity);
   Calibration calibration(std::string(folder), line.quick, progress);
   support::Status status = calibration.run();
   llvm::sys::fs::remove_directories(folder);
   if (!status)
     return fail(status.message());
-  if (auto written = writeFile(line.options.output, support::jsonText(calibration.clusterJson(), 1) + "\n"); !written)
+  if (auto written = support::writeFile(line.options.output, support::jsonText(calibration.clusterJson(), 1) + "\n"); !written)
     return fail(written.message());
   if (line.verbosity == support::Verbosity::Verbose)
     llvm::outs() << calibration.table();

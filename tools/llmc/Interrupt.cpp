@@ -5,12 +5,18 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <filesystem>
 #include <thread>
 #include <unistd.h>
 
 namespace {
 
 int wake[2];
+
+std::string &temporaryFolder() {
+  static std::string folder;
+  return folder;
+}
 
 // Passes the signal to a thread and does only what is async-signal-safe. Child processes
 // inherit neither handler nor thread, while a blocked signal would stay blocked in them.
@@ -27,13 +33,17 @@ void waitForSignal() {
     if (errno != EINTR)
       return;
   llmc::support::removeTemporaries();
+  std::error_code ignored;
+  if (!temporaryFolder().empty())
+    std::filesystem::remove_all(temporaryFolder(), ignored);
   ::signal(signal, SIG_DFL);
   ::raise(signal);
 }
 
 } // namespace
 
-void llmc::removeTemporariesOnSignals() {
+void llmc::removeTemporariesOnSignals(std::string folder) {
+  temporaryFolder() = std::move(folder);
   if (::pipe2(wake, O_CLOEXEC) != 0)
     return;
   std::thread(waitForSignal).detach();
