@@ -87,7 +87,7 @@ double number(const Json &object, const std::string &path, const char *key, std:
   if (found != object.end() && found->is_number() && found->get<double>() >= 0 && found->get<double>() < 1e15)
     return found->get<double>();
   problems.push_back(text("\"", path, key, "\" is ", found == object.end() ? "missing" : found->dump().substr(0, 40),
-                          "; numbers from 0 are valid, as llmc calibrate writes them"));
+                          "; numbers from 0 to 1e15 are valid, as llmc calibrate writes them"));
   return 0;
 }
 
@@ -154,6 +154,8 @@ HostRates readRates(const Json &json, const std::string &path, std::vector<std::
   }
   refuseOthers(json, path + ".", known, problems);
   rates.threads = count(json, path + ".", "threads", problems);
+  if (rates.ownFlop <= 0)
+    problems.push_back(text("\"", path, ".own_flop_s\" is 0; numbers above 0 are valid: products without a grid would take no time"));
   auto products = json.find("products");
   if (products == json.end() || !products->is_object())
     problems.push_back(text("\"", path, ".products\" is no object"));
@@ -202,5 +204,9 @@ HostMachine cost::readHost(const Json &json, std::vector<std::string> &problems)
   else
     for (size_t i = 0; i < rates->size(); ++i)
       host.rates.push_back(readRates((*rates)[i], text("host.rates[", i, "]"), problems));
+  for (size_t i = 1; i < host.rates.size(); ++i)
+    if (host.rates[i].threads <= host.rates[i - 1].threads)
+      problems.push_back(text("\"host.rates[", i, "].threads\" is ", host.rates[i].threads, " after ",
+                              host.rates[i - 1].threads, "; ascending numbers are valid"));
   return host;
 }

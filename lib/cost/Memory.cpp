@@ -94,7 +94,7 @@ std::vector<MemoryParts> llmc::cost::predictMemory(const Table &table, const Mac
     double dense = parameters[i].dense, expert = parameters[i].expert, weight = choices.elementBytes();
     stage.weights = weight * share(choices.zero == 3, dense, expert, choices);
     bool low = choices.moments != Number::Fp32;
-    stage.masters = low ? 0 : 4 * share(choices.zero >= 1, dense, expert, choices);
+    stage.masters = low || choices.precision == Number::Fp32 ? 0 : 4 * share(choices.zero >= 1, dense, expert, choices);
     stage.optimizer = 2 * bytesOf(choices.moments) * share(choices.zero >= 1, dense, expert, choices);
     if (choices.offload == Offload::Optimizer)
       stage.masters = stage.optimizer = 0;

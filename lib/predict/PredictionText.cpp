@@ -93,6 +93,10 @@ std::string line(const char *format, auto... values) {
 // Says why the run does not fit; empty if it does.
 std::string lackOfMemory(const predict::Prediction &p) {
   size_t worst = worstStage(p);
+  if (p.processPeak > 0) {
+    double all = p.machine.cluster.memoryBytes * p.machine.cluster.host->cores;
+    return p.processPeak <= all ? "" : line("the process needs %.4g GiB, and %s has %.4g GiB", p.processPeak / (1 << 30), p.machine.cluster.name.c_str(), all / (1 << 30));
+  }
   double gib = 1 << 30, peak = p.memory[worst].sum() / gib, has = usableMemory(p.machine.cluster) / gib;
   return peak <= has ? ""
                      : line("stage %zu needs %.4g GiB, and a run may use %.4g GiB of %s", worst, peak, has,
@@ -220,6 +224,7 @@ std::string predict::predictionText(const Prediction &p) {
     if (bytes > 0)
       out += line("  %-12s %10.4g GiB\n", name, bytes / (1 << 30));
   if (p.processPeak > 0)
-    out += line("process     %.4g GiB at its peak, with all ranks\n", p.processPeak / (1 << 30));
+    out += line("process     %.4g GiB of %.4g at its peak, with all ranks\n", p.processPeak / (1 << 30),
+                p.machine.cluster.memoryBytes * p.machine.cluster.host->cores / (1 << 30));
   return out;
 }

@@ -82,6 +82,6 @@ RankTime simulate::accountOf(const planfile::ProgramT &program, const StageProgr
     else
       flying.erase(flying.find({mark.begun, mark.axes}));
   }
-  account(timeline.step);
+  account(std::max(before, timeline.step)); // marks are whole nanoseconds
   return time;
 }

@@ -84,6 +84,26 @@ def refused(code, words, *command):
             f"{command}: exit {done.returncode}, {done.stderr}")
 
 
+def planned(folder, cluster):
+    """llmc plan simulates the plan that compile makes, and says what of it takes how long; no type of numbers is free."""
+    times = {}
+    for precision in ("fp32", "bf16", "fp16"):
+        told = json.loads(call([LLMC, "plan", MODEL, "--cluster", cluster, "--json", "--dp", 2, "--pp", 2, "--precision",
+                                precision]).stdout)["chosen"]
+        require(abs(sum(told["time_s"].values()) / told["step_time_s"] - 1) < 1e-6, f"parts {told['time_s']}")
+        require(min(told["time_s"].values()) > -1e-9 and told["memory_bytes"]["process_peak"] > 0, f"{told}")
+        times[precision] = told["step_time_s"]
+    out = compiled(folder, cluster, "program", "--dp", 2, "--pp", 2)
+    simulated = json.loads(call([LLMC, "trace", out, "--cluster", cluster, "--json"]).stdout)["step_time_s"]
+    require(abs(times["fp32"] / simulated - 1) < 1e-6, f"plan says {times['fp32']} s, trace {simulated}")
+    require(times["fp16"] > 0.8 * times["fp32"], f"{times}: fp16 has no library")
+    accelerated = compile_model(MODEL, out, "--weights", "random", "--gpu", "h100").stdout
+    require("predicted" in accelerated and "h100" in accelerated, accelerated)
+    metrics = os.path.join(folder, "metrics")
+    call([out, "--data", TOKENS, "--steps", 1, "--metrics", metrics, "-q"])
+    require("predicted_step_s" not in open(metrics).read(), "a run on CPU ranks tells what was predicted of an accelerator")
+
+
 def bad_input(folder, cluster):
     out = compiled(folder, cluster, "trained", "--mesh", "1")
     infer = os.path.join(folder, "infer")
@@ -97,6 +117,9 @@ def bad_input(folder, cluster):
     refused(1, "compiled with --infer", "trace", infer, "--gpu", "h100")
     refused(2, "needs a program", "trace", "--gpu", "h100")
     refused(1, "same file", "trace", out, "--gpu", "h100", "-o", out)
+    refused(1, "--cluster", "compile", MODEL, "--weights", "random", "-o", cluster, "--cluster", cluster)
+    refused(1, "measured with programs of llmc", "plan", MODEL, "--cluster", cluster, "--software", "eager")
+    refused(1, "use 256 or fewer", "plan", MODEL, "--cluster", cluster, "--dp", 512)
     machine = read(cluster)
     machine["host"]["rates"][0]["launch_s"] = -3
     machine["host"]["cores"] = "two"
@@ -150,6 +173,7 @@ with tempfile.TemporaryDirectory(prefix="llmc-") as shared:
     suite.run("ring of context-parallel ranks", runs, machine, "--dp", 1, "--cp", 2)
     suite.run("one rank", runs, machine, "--mesh", "1")
     suite.run("on accelerators", on_accelerators, machine)
+    suite.run("plans", planned, machine)
     suite.run("bad input", bad_input, machine)
     suite.run("Ctrl-C", interrupted, machine)
 suite.finish()

@@ -115,12 +115,23 @@ TEST(Fit, FindsTheRatesOfAMachine) {
     EXPECT_NEAR(simulate::timeOf(sample.work, found) / sample.seconds, 1, 0.01) << "kind " << int(sample.work.kind);
 }
 
+TEST(Fit, LeavesNoProductFree) {
+  HostRates rates;
+  rates.products["f32 nn"] = gridOf([](double m, double n, double k) { return 2e-11 * m * n * k; });
+  calibrate::fitRates({}, rates);
+  EXPECT_NEAR(rates.ownFlop, 2e-11, 1e-13); // twice the library's
+  HostRates none;
+  calibrate::fitRates({}, none);
+  EXPECT_GT(none.ownFlop, 0);
+}
+
 TEST(Host, FilesKeepWhatWasMeasured) {
   cost::HostMachine host;
   host.kernels = "avx2", host.cores = 3, host.issue = 1e-7, host.step = 1e-4;
   host.rates.resize(2);
   host.rates[0].threads = 1, host.rates[0].launch = 2e-7;
   host.rates[1].threads = 3, host.rates[1].processBytes = 1e7;
+  host.rates[0].ownFlop = host.rates[1].ownFlop = 1e-11;
   host.rates[1].products["float32 tn"] = gridOf([](double m, double, double) { return m; });
   std::vector<std::string> problems;
   support::Json json = support::Json::parse(support::jsonText(cost::hostJson(host)));
@@ -135,6 +146,7 @@ TEST(Host, RefusesWhatItCannotMean) {
   cost::HostMachine host;
   host.kernels = "avx2", host.cores = 2;
   host.rates.resize(1);
+  host.rates[0].ownFlop = 1e-11;
   host.rates[0].products["float32 nn"] = gridOf([](double m, double, double) { return m; });
   const support::Json good = support::Json::parse(support::jsonText(cost::hostJson(host)));
   auto problemsOf = [&](auto change) {
@@ -158,6 +170,8 @@ TEST(Host, RefusesWhatItCannotMean) {
   expect("host.rates[0]", [](J &j) { j["rates"][0] = 3; });
   expect("host.rates[0].launch_s", [](J &j) { j["rates"][0]["launch_s"] = -1; });
   expect("host.rates[0].launches", [](J &j) { j["rates"][0]["launches"] = 1; });
+  expect("products without a grid would take no time", [](J &j) { j["rates"][0]["own_flop_s"] = 0; });
+  expect("ascending numbers are valid", [](J &j) { j["rates"].push_back(j["rates"][0]); });
   expect("host.rates[0].threads", [](J &j) { j["rates"][0]["threads"] = 0; });
   expect("host.rates[0].products.float32 nn", [](J &j) { j["rates"][0]["products"]["float32 nn"]["seconds"].erase(0); });
   expect("no list of numbers above 0", [](J &j) { j["rates"][0]["products"]["float32 nn"]["sizes"] = {16, -3}; });

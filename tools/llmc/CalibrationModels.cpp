@@ -50,6 +50,7 @@ std::vector<CalibrationProgram> calibrationPrograms(unsigned cores, bool quick) 
           {"middle, bf16", middle, {"--dp", all, "--pp", "2", "--precision", "bf16"}, 4096},
           {"middle, one rank, bf16", middle, {"--dp", "1", "--global-batch", "8", "--precision", "bf16"}, 4096},
           {"middle, fp16", middle, {"--dp", all, "--precision", "fp16"}, 4096},
+          {"middle, one rank, fp16", middle, {"--dp", "1", "--global-batch", "8", "--precision", "fp16"}, 4096},
           {"middle, cp", middle, {"--cp", all, "--dp", "1", "--global-batch", "8"}, 4096},
           {"large, tp", large, {"--tp", all}, 8192},
           {"large, one rank", large, {"--dp", "1", "--global-batch", "4"}, 8192},

@@ -180,43 +180,53 @@ std::optional<cost::Machine> machineOf(const CommandLine &line, bool &isValid) {
   return machine;
 }
 
+// Holds what is predicted of a step.
+struct PredictedStep {
+  double step = 0, modelFlops = 0, peak = 0; // seconds; FLOPs; FLOP/s of all that computes
+};
+
 // Predicts a step of the program on the machine: by simulating its plan on processors that were measured, else by the
-// table of the model. Leaves what it found in the program, which tells it beside what it measures.
-void predictStep(MLIRContext &context, const CompileOptions &options, const cost::Machine &machine,
-                 planfile::ProgramT &program) {
+// table of the model. Nullopt after diagnostics. The program tells what is predicted of the processors that it is for
+// beside what it measures.
+std::optional<PredictedStep> predictStep(MLIRContext &context, const CompileOptions &options,
+                                         const cost::Machine &machine, planfile::ProgramT &program) {
   auto prediction = predict::readPrediction(context, options, machine, options.recompute == Recompute::Auto);
   if (!prediction)
-    return;
+    return std::nullopt;
   predict::price(*prediction);
-  program.predicted_step_s = prediction->time.step;
-  program.model_flops = prediction->time.modelFlops;
-  double devices = double(options.ranks());
-  if (const auto &host = machine.cluster.host) {
-    devices = host->cores;
-    auto forecast = simulate::forecast(program, machine);
-    if (!forecast)
-      fail("the plan cannot be simulated, which is a bug of llmc: " + forecast.message());
-    program.predicted_step_s = forecast ? forecast->timeline.step : 0;
+  PredictedStep predicted{prediction->time.step, prediction->time.modelFlops, double(options.ranks()) * machine.peak()};
+  const auto &host = machine.cluster.host;
+  if (!host)
+    return predicted;
+  auto forecast = simulate::forecast(program, machine);
+  if (!forecast) {
+    fail("the plan cannot be simulated, which is a bug of llmc: " + forecast.message());
+    return std::nullopt;
   }
-  program.peak_flops = devices * machine.peak();
+  predicted.step = program.predicted_step_s = forecast->timeline.step;
+  program.model_flops = predicted.modelFlops;
+  predicted.peak = program.peak_flops = host->cores * machine.peak();
+  return predicted;
 }
 
 // Prints the prediction. Its memory is the arena of the worst stage, which is what a rank takes, and on processors what
 // the process that has all ranks takes.
-void printPrediction(llvm::raw_ostream &out, const cost::Machine &machine, const planfile::ProgramT &program) {
-  if (program.predicted_step_s <= 0)
-    return;
+void printPrediction(llvm::raw_ostream &out, const cost::Machine &machine, const PredictedStep &predicted,
+                     const planfile::ProgramT &program) {
   uint64_t arena = 0;
   for (const auto &stage : program.stages)
     arena = std::max<uint64_t>(arena, stage->arena_bytes);
-  double step = program.predicted_step_s;
+  double step = predicted.step, memory = machine.cluster.memoryBytes;
   out << "predicted   step " << llvm::format("%.4g", step) << " s, MFU "
-      << llvm::format("%.1f", 100 * program.model_flops / step / program.peak_flops) << " %, arena " << humanBytes(arena);
-  if (machine.cluster.host)
-    out << ", process " << humanBytes(uint64_t(simulate::processPeak(program, *machine.cluster.host)));
-  else
-    out << " of " << humanBytes(uint64_t(machine.cluster.memoryBytes));
-  out << " on " << machine.cluster.name << "\n";
+      << llvm::format("%.1f", 100 * predicted.modelFlops / step / predicted.peak) << " %, arena " << humanBytes(arena);
+  double needed = double(arena);
+  if (const auto &host = machine.cluster.host) {
+    needed = simulate::processPeak(program, *host);
+    memory *= host->cores;
+    out << ", process " << humanBytes(uint64_t(needed));
+  }
+  out << " of " << humanBytes(uint64_t(memory)) << " on " << machine.cluster.name
+      << (needed > memory ? ": DOES NOT FIT" : "") << "\n";
 }
 
 // Holds the module to compile and the phase that it is after.
@@ -309,7 +319,8 @@ int addRetry(const planfile::ProgramT &first, RetryPlan &retry, std::string &byt
 
 // Emits the program, checks its plan and writes it to disk; returns the exit code.
 int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &program,
-                 std::vector<planfile::DeviceImageT> &images, const std::optional<cost::Machine> &machine) {
+                 std::vector<planfile::DeviceImageT> &images, const std::optional<cost::Machine> &machine,
+                 std::optional<PredictedStep> &predicted) {
   std::vector<KernelObject> kernels;
   {
     support::Progress::Phase step(progress, "machine code");
@@ -332,7 +343,7 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
     return fail(work.options.model + ": no buffer is bound to #plan.output<\"loss\">, which a "
                                      "training program reads after each step");
   if (machine)
-    predictStep(*work.module->getContext(), work.options, *machine, program);
+    predicted = predictStep(*work.module->getContext(), work.options, *machine, program);
   std::string plan = planfile::writeProgram(program);
   std::vector<planfile::Section> sections = {{std::string(planfile::kPlanSection), plan}};
   for (const KernelObject &object : kernels)
@@ -396,7 +407,8 @@ int runCompile(const CommandLine &line) {
   }
   planfile::ProgramT program;
   std::vector<planfile::DeviceImageT> images;
-  if (int code = writeProgram(work, progress, program, images, machine))
+  std::optional<PredictedStep> predicted;
+  if (int code = writeProgram(work, progress, program, images, machine, predicted))
     return code;
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (line.verbosity == support::Verbosity::Quiet)
@@ -405,8 +417,8 @@ int runCompile(const CommandLine &line) {
   bool taken = support::namedDescriptor(line.options.output) >= 0;
   llvm::raw_ostream &out = taken ? llvm::errs() : llvm::outs();
   printSummary(out, program, work.options, seconds.count());
-  if (machine)
-    printPrediction(out, *machine, program);
+  if (predicted)
+    printPrediction(out, *machine, *predicted, program);
   printDeviceKernels(out, images);
   return 0;
 }

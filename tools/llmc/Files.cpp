@@ -42,6 +42,8 @@ static void addModelFiles(const std::string &flag, const fs::path &folder,
 std::vector<NamedFile> inputsOf(const CommandLine &line) {
   std::string model = modelFile(line.options.model), weights = line.options.weights;
   std::vector<NamedFile> files = {{"the model", model}};
+  if (!line.prices.cluster.empty())
+    files.push_back({"--cluster", line.prices.cluster});
   if (!weights.empty() && weights != "random") {
     addOnce({"--weights", weights}, files);
     std::error_code code;

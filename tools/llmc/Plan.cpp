@@ -15,7 +15,18 @@ using namespace mlir;
 namespace {
 
 // Is the most ranks that one machine's processors are asked to run.
-constexpr int64_t kMostRanks = 64;
+constexpr int64_t kMostRanks = 256;
+
+// Tells why a machine that was measured cannot take these choices; empty if it can.
+std::string whyNotHere(const cost::Machine &machine, const CompileOptions &options) {
+  const std::string &name = machine.cluster.name;
+  if (machine.choices.software != cost::Profile::Llmc)
+    return "--software: " + name + " was measured with programs of llmc; leave it out, or give a --gpu";
+  if (options.ranks() > kMostRanks)
+    return name + " has " + std::to_string(machine.cluster.host->cores) + " cores, and the mesh " +
+           std::to_string(options.ranks()) + " ranks: use " + std::to_string(kMostRanks) + " or fewer, or give a --gpu";
+  return "";
+}
 
 // Returns the part of a step that communication over an axis belongs to.
 double &partOf(planfile::AxisRole role, cost::TimeParts &parts) {
@@ -35,14 +46,20 @@ double &partOf(planfile::AxisRole role, cost::TimeParts &parts) {
   }
 }
 
-// Adds the seconds of a rank to the parts of a step. What goes over several axes belongs to the last that is named.
-void addRank(const simulate::RankTime &rank, cost::TimeParts &parts) {
+// Adds the seconds of a rank to the parts of a step, of which `beside` are those beside all instructions. What goes over
+// several axes belongs to the first that is not that of stages.
+void addRank(const simulate::RankTime &rank, double beside, cost::TimeParts &parts) {
   parts.compute += rank.compute;
-  parts.bubble += rank.idle;
+  parts.bubble += rank.idle - beside;
+  parts.host += beside;
   for (const auto &[axes, seconds] : rank.exposed) {
-    StringRef last = StringRef(axes).rsplit(' ').second;
-    std::optional<planfile::AxisRole> role = planfile::roleNamed(last.empty() ? axes : last.str());
-    partOf(role.value_or(planfile::AxisRole::Data), parts) += seconds;
+    SmallVector<StringRef> names;
+    StringRef(axes).split(names, ' ');
+    planfile::AxisRole role = planfile::AxisRole::Stages;
+    for (StringRef name : names)
+      if (role == planfile::AxisRole::Stages)
+        role = planfile::roleNamed(name.str()).value_or(planfile::AxisRole::Data);
+    partOf(role, parts) += seconds;
   }
 }
 
@@ -63,7 +80,7 @@ LogicalResult simulatePlan(MLIRContext &context, CompileOptions options, predict
   const auto &ranks = forecast->timeline.ranks;
   auto busiest = std::max_element(ranks.begin(), ranks.end(), [](const auto &x, const auto &y) { return x.compute < y.compute; });
   prediction.time.parts = {};
-  addRank(*busiest, prediction.time.parts);
+  addRank(*busiest, std::min(busiest->idle, prediction.machine.cluster.host->step), prediction.time.parts);
   prediction.time.step = forecast->timeline.step;
   prediction.time.bubbleFraction = forecast->bubble;
   prediction.processPeak = forecast->processPeak;
@@ -77,6 +94,9 @@ int runPlan(const CommandLine &line) {
   std::vector<std::string> errors;
   bool hasDataSize = line.has("--dp") || line.has("--mesh");
   std::optional<cost::Machine> machine = predict::resolve(line.prices, options, hasDataSize, errors);
+  if (machine && machine->cluster.host)
+    if (std::string why = whyNotHere(*machine, options); !why.empty())
+      errors.push_back(why);
   for (const std::string &error : errors)
     llvm::errs() << "llmc: error: " << error << "\n";
   if (!errors.empty() || !machine)
@@ -90,8 +110,7 @@ int runPlan(const CommandLine &line) {
   if (!prediction)
     return 1;
   predict::price(*prediction);
-  bool isOurs = prediction->machine.cluster.host && prediction->machine.choices.software == cost::Profile::Llmc;
-  if (isOurs && options.ranks() <= kMostRanks && failed(simulatePlan(context, options, *prediction)))
+  if (prediction->machine.cluster.host && failed(simulatePlan(context, options, *prediction)))
     return 1;
   if (line.json)
     llvm::outs() << support::jsonText(predict::predictionJson(*prediction), 2) << "\n";
