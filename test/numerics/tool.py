@@ -43,6 +43,8 @@ def no_kernel_in_the_runtime(folder):
     done = call([bare, "--data", TEXT, "--steps", 1], check=False)
     require(done.returncode == 1 and "kernel" in done.stderr, f"ran without kernels: {done.stderr}")
     symbols = call(["/usr/lib/llvm-22/bin/llvm-nm", "-C", os.path.join(os.path.dirname(LLMC), "llmc-rt")]).stdout
+    # Leaves out what reads and writes the plan file, one table of which describes the attention of a launch.
+    symbols = "\n".join(line for line in symbols.splitlines() if "planfile::" not in line)
     for op in ["layer_norm", "LayerNorm", "gelu", "Gelu", "softmax", "Softmax", "Attention", "attention(",
                "scatter_add", "AdamW::", "adamw("]:
         require(op not in symbols, f"the runtime has a symbol with {op}")
