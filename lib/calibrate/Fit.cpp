@@ -56,11 +56,10 @@ void fit(const std::vector<Sample> &samples, Work::Kind kind, const std::vector<
   std::vector<double> targets, weights;
   for (const Sample &sample : samples)
     if (sample.work.kind == kind && sample.seconds > 0) {
-      rows.push_back(features(sample.work));
-      if (rows.back().empty()) {
-        rows.pop_back();
+      std::vector<double> row = features(sample.work);
+      if (row.empty()) // has no features
         continue;
-      }
+      rows.push_back(std::move(row));
       targets.push_back(sample.seconds);
       weights.push_back(sample.calls / sample.seconds);
     }

@@ -1,6 +1,5 @@
 #include "lib/simulate/Simulation.h"
 
-#include "lib/planfile/AxisNames.h"
 #include "lib/simulate/Accounts.h"
 #include "lib/simulate/Ranks.h"
 

@@ -77,6 +77,7 @@ std::vector<Profile::Sum> Profile::sums() const {
         sum.stage = stage, sum.op = op;
         sum.calls += cell.calls;
         sum.wall += cell.wall;
+        sum.processor += cell.processor;
       }
   std::vector<Sum> list;
   for (const auto &[place, sum] : all)
@@ -95,22 +96,17 @@ uint64_t Profile::driven() const {
 std::vector<Profile::Row> Profile::rows(const Describe &describe) const {
   std::map<std::string, Row> byName;
   double scale = 1.0 / double(steps_ - 1);
-  for (const Worker &worker : workers_)
-    for (uint32_t stage = 0; stage < worker.cells.size(); ++stage)
-      for (size_t op = 0; op < worker.cells[stage].size(); ++op) {
-        const Cell &cell = worker.cells[stage][op];
-        if (cell.calls == 0 && cell.wall == 0)
-          continue;
-        Work work = describe(stage, op);
-        Row &row = byName[work.name];
-        row.work.name = work.name;
-        row.work.kind = work.kind;
-        row.work.bytes += work.bytes * double(cell.calls) * scale;
-        row.work.flops += work.flops * double(cell.calls) * scale;
-        row.calls += double(cell.calls) * scale;
-        row.wall += double(cell.wall) * 1e-9 * scale;
-        row.processor += double(cell.processor) * 1e-9 * scale;
-      }
+  for (const Sum &sum : sums()) {
+    Work work = describe(sum.stage, sum.op);
+    Row &row = byName[work.name];
+    row.work.name = work.name;
+    row.work.kind = work.kind;
+    row.work.bytes += work.bytes * double(sum.calls) * scale;
+    row.work.flops += work.flops * double(sum.calls) * scale;
+    row.calls += double(sum.calls) * scale;
+    row.wall += double(sum.wall) * 1e-9 * scale;
+    row.processor += double(sum.processor) * 1e-9 * scale;
+  }
   std::vector<Row> rows;
   for (auto &[name, row] : byName)
     rows.push_back(std::move(row));

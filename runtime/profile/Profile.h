@@ -49,7 +49,7 @@ public:
   struct Sum {
     uint32_t stage = 0;
     size_t op = 0;
-    uint64_t calls = 0, wall = 0;
+    uint64_t calls = 0, wall = 0, processor = 0;
   };
   std::vector<Sum> sums() const;
   // Counts the steps of sums(), their nanoseconds, and those in which workers drove ranks.

@@ -34,7 +34,9 @@ std::string mixtral(int width, int heads, int inner, int experts, int layers, in
 } // namespace
 
 std::vector<CalibrationProgram> calibrationPrograms(unsigned cores, bool quick) {
-  std::string all = std::to_string(cores), half = std::to_string(std::max(1u, cores / 2));
+  // Cuts models in two, whatever the cores, since heads and experts divide by no more; data-parallel ranks fill the rest.
+  std::string all = std::to_string(cores), half = std::to_string(std::max(1u, cores / 2)),
+              pairs = std::to_string(2 * std::max(1u, cores / 2));
   std::string small = gpt2(128, 4, 4, 1024, 128), middle = llama(384, 6, 2, 1024, 4, 4096, 256),
               large = gpt2(512, 8, 2, 8192, 512), wide = llama(768, 6, 6, 2048, 2, 2048, 128),
               experts = mixtral(256, 4, 512, 4, 2, 2048, 128), smallExperts = mixtral(128, 4, 128, 8, 4, 1024, 64);
@@ -44,19 +46,19 @@ std::vector<CalibrationProgram> calibrationPrograms(unsigned cores, bool quick) 
   return {{"small, all data-parallel", small, {"--dp", all}, 1024},
           {"small, tp x pp x dp", small, {"--tp", "2", "--pp", "2", "--dp", half}, 1024},
           {"small, one rank", small, {"--dp", "1", "--global-batch", "8"}, 1024},
-          {"middle, tp x pp", middle, {"--tp", all, "--pp", "2"}, 4096},
+          {"middle, tp x pp", middle, {"--tp", "2", "--pp", "2", "--dp", half}, 4096},
           {"middle, ZeRO-3", middle, {"--dp", all, "--zero", "3"}, 4096},
           {"middle, one rank", middle, {"--dp", "1", "--global-batch", "8"}, 4096},
-          {"middle, bf16", middle, {"--dp", all, "--pp", "2", "--precision", "bf16"}, 4096},
+          {"middle, bf16", middle, {"--dp", half, "--pp", "2", "--precision", "bf16"}, 4096},
           {"middle, one rank, bf16", middle, {"--dp", "1", "--global-batch", "8", "--precision", "bf16"}, 4096},
           {"middle, fp16", middle, {"--dp", all, "--precision", "fp16"}, 4096},
           {"middle, one rank, fp16", middle, {"--dp", "1", "--global-batch", "8", "--precision", "fp16"}, 4096},
-          {"middle, cp", middle, {"--cp", all, "--dp", "1", "--global-batch", "8"}, 4096},
-          {"large, tp", large, {"--tp", all}, 8192},
+          {"middle, cp", middle, {"--cp", "2", "--dp", half}, 4096},
+          {"large, tp", large, {"--tp", "2", "--dp", half}, 8192},
           {"large, one rank", large, {"--dp", "1", "--global-batch", "4"}, 8192},
           {"wide, pp", wide, {"--pp", "2", "--dp", half}, 2048},
           {"wide, one rank", wide, {"--dp", "1", "--global-batch", "8"}, 2048},
-          {"experts, ep", experts, {"--dp", all, "--ep", all}, 2048},
+          {"experts, ep", experts, {"--dp", pairs, "--ep", "2"}, 2048},
           {"experts, one rank", experts, {"--dp", "1", "--global-batch", "8"}, 2048},
           {"small experts, all data-parallel", smallExperts, {"--dp", all, "--micro-batch", "2"}, 1024},
           {"small experts, one rank", smallExperts, {"--dp", "1", "--global-batch", "16", "--micro-batch", "4"}, 1024},
