@@ -2,7 +2,7 @@
 #include "lib/report/Explain.h"
 #include "lib/report/Memory.h"
 #include "lib/report/Timeline.h"
-#include "passes/5-schedule/BuildTable/Exchanges.h"
+#include "lib/schedules/Exchanges.h"
 
 #include <algorithm>
 #include <cmath>

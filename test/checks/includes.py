@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The floors: who stands below never includes who stands above.
 
-  lib/support < lib/planfile < lib/cost      the ground, and runtime/ on its first two
+  lib/support < planfile < schedules < cost  the ground, and runtime/ on its first two
   dialects/graph < parallel < plan           on the ground
   passes/N-phase                             on the dialects; phases never see each other
   lib/{onnx,huggingface,pipeline,...}        on the passes
@@ -16,7 +16,7 @@ import tree
 
 INCLUDE = re.compile(r'^\s*(?:#\s*include|include)\s*([<"])([^>"]+)[>"]', re.M)
 COMPILER_HEADERS = ("mlir/", "mlir-c/", "llvm/", "llvm-c/", "lld/")
-GROUND = ["lib/support", "lib/planfile", "lib/cost"]
+GROUND = ["lib/support", "lib/planfile", "lib/schedules", "lib/cost"]
 DIALECTS = ["dialects/graph", "dialects/parallel", "dialects/plan"]
 TOP = ("cmake", "dialects", "lib", "passes", "runtime", "test", "tools")
 

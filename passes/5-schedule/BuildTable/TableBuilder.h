@@ -4,7 +4,7 @@
 #define LLMC_PASSES_SCHEDULE_BUILDTABLE_TABLEBUILDER_H
 
 #include "dialects/plan/Plan.h"
-#include "passes/5-schedule/BuildTable/Exchanges.h"
+#include "lib/schedules/Exchanges.h"
 
 #include "llvm/ADT/StringMap.h"
 #include <map>

@@ -1,5 +1,5 @@
 // Runs schedules on paper: every stage against the others, step by step and exchange by exchange.
-#include "passes/5-schedule/BuildTable/Exchanges.h"
+#include "lib/schedules/Exchanges.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

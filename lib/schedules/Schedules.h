@@ -1,7 +1,7 @@
 // Defines the order in which a stage runs the steps of its micro-batches. Tests:
 // test/passes/5-schedule/build-table.mlir, SchedulesTest.cpp.
-#ifndef LLMC_PASSES_SCHEDULE_BUILDTABLE_SCHEDULES_H
-#define LLMC_PASSES_SCHEDULE_BUILDTABLE_SCHEDULES_H
+#ifndef LLMC_LIB_SCHEDULES_SCHEDULES_H
+#define LLMC_LIB_SCHEDULES_SCHEDULES_H
 
 #include <cstdint>
 #include <string_view>
@@ -51,4 +51,4 @@ std::vector<Step> stepsOf(std::string_view schedule, int64_t microBatches, int64
 
 } // namespace llmc
 
-#endif // LLMC_PASSES_SCHEDULE_BUILDTABLE_SCHEDULES_H
+#endif // LLMC_LIB_SCHEDULES_SCHEDULES_H

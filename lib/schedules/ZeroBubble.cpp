@@ -1,4 +1,4 @@
-#include "passes/5-schedule/BuildTable/Schedules.h"
+#include "lib/schedules/Schedules.h"
 
 #include <algorithm>
 

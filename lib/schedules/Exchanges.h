@@ -1,9 +1,9 @@
 // Decides when messages between stages are exchanged. Tests: test/passes/5-schedule/
 // build-table-messages.mlir, SchedulesTest.cpp.
-#ifndef LLMC_PASSES_SCHEDULE_BUILDTABLE_EXCHANGES_H
-#define LLMC_PASSES_SCHEDULE_BUILDTABLE_EXCHANGES_H
+#ifndef LLMC_LIB_SCHEDULES_EXCHANGES_H
+#define LLMC_LIB_SCHEDULES_EXCHANGES_H
 
-#include "passes/5-schedule/BuildTable/Schedules.h"
+#include "lib/schedules/Schedules.h"
 
 #include <functional>
 #include <map>
@@ -56,4 +56,4 @@ exchangesOf(const std::vector<std::vector<Step>> &stages,
 
 } // namespace llmc
 
-#endif // LLMC_PASSES_SCHEDULE_BUILDTABLE_EXCHANGES_H
+#endif // LLMC_LIB_SCHEDULES_EXCHANGES_H

@@ -1,4 +1,4 @@
-#include "passes/5-schedule/BuildTable/Exchanges.h"
+#include "lib/schedules/Exchanges.h"
 
 #include <algorithm>
 #include <set>
