@@ -104,27 +104,52 @@ static BlockArgument addOperand(RepeatOp repeat, Value value, bool stacked) {
   return repeat.getBlock().insertArgument(index, type, value.getLoc());
 }
 
+// Returns what all iterations of a repeat read as `value`, an argument of its body; null if it differs between them.
+static Value capturedAs(RepeatOp repeat, Value value) {
+  auto arg = dyn_cast<BlockArgument>(value);
+  if (!repeat || !arg || arg.getOwner() != &repeat.getBlock())
+    return {};
+  int64_t index = arg.getArgNumber() - int64_t(repeat.getCarried().size() + repeat.getStacked().size());
+  return index >= 0 ? repeat.getCaptured()[index] : Value();
+}
+
+BlockArgument StagePair::residualOf(Value value) {
+  OpBuilder builder(forward.getContext());
+  Operation *ret = returnOf(forward);
+  int64_t next = 0;
+  for (auto [id, index] : residualsOf(forward, /*results=*/true)) {
+    if (ret->getOperand(index) == value)
+      for (auto [ofBackward, at] : residualsOf(backward, /*results=*/false))
+        if (ofBackward == id)
+          return backward.getArgument(at);
+    next = std::max(next, id + 1);
+  }
+  auto binding = builder.getDictionaryAttr(
+      builder.getNamedAttr(kResidual, builder.getI64IntegerAttr(next)));
+  ret->insertOperands(ret->getNumOperands(), value);
+  (void)forward.insertResult(forward.getNumResults(), value.getType(), binding);
+  unsigned index = backward.getNumArguments();
+  (void)backward.insertArgument(index, value.getType(), binding, value.getLoc());
+  return backward.getArgument(index);
+}
+
 BlockArgument StagePair::keep(BlockPair &pair, Value value) {
   if (auto it = pair.kept.find(value); it != pair.kept.end())
     return it->second.front();
   Value whole = value;
-  OpBuilder builder(forward.getContext());
-  if (pair.forwardRepeat)
+  bool stacked = false;
+  // Keeps once what all layers read, and stacks what differs between them.
+  if (Value captured = capturedAs(pair.forwardRepeat, value)) {
+    whole = captured;
+  } else if (pair.forwardRepeat) {
+    stacked = true;
+    OpBuilder builder(forward.getContext());
     std::tie(pair.forwardRepeat, whole) =
         graph::addStackedResult(builder, pair.forwardRepeat, value);
-  int64_t next = 0;
-  for (auto [id, index] : residualsOf(forward, /*results=*/true))
-    next = std::max(next, id + 1);
-  auto binding = builder.getDictionaryAttr(
-      builder.getNamedAttr(kResidual, builder.getI64IntegerAttr(next)));
-  Operation *ret = returnOf(forward);
-  ret->insertOperands(ret->getNumOperands(), whole);
-  (void)forward.insertResult(forward.getNumResults(), whole.getType(), binding);
-  unsigned index = backward.getNumArguments();
-  (void)backward.insertArgument(index, whole.getType(), binding, value.getLoc());
-  BlockArgument arg = backward.getArgument(index);
+  }
+  BlockArgument arg = residualOf(whole);
   if (pair.backwardRepeat)
-    arg = addOperand(pair.backwardRepeat, arg, /*stacked=*/true);
+    arg = addOperand(pair.backwardRepeat, arg, stacked);
   pair.kept[value].push_back(arg);
   return arg;
 }

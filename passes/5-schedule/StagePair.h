@@ -51,6 +51,9 @@ public:
   mlir::func::FuncOp forward, backward;
 
 private:
+  // Returns the argument of backward that holds a value of the forward function, which is kept from now on.
+  mlir::BlockArgument residualOf(mlir::Value value);
+
   Source sourceOfTop(mlir::Value value) const;
   mlir::Value importTop(mlir::Value value);
 
