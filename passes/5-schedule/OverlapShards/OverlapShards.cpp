@@ -29,11 +29,11 @@ plan::LaunchOp additionOf(plan::CollectiveOp op) {
   plan::BufferOp root = rootOf(op.getDst()).first;
   plan::LaunchOp addition;
   for (Operation *user : root.getResult().getUsers()) {
-    if (user == op)
+    // Leaves out other procedures: that of the last micro-batch does the same with the same scratch.
+    if (user == op || (user->getBlock() != op->getBlock() && !isa<plan::BufferOp>(user)))
       continue;
     auto launch = dyn_cast<plan::LaunchOp>(user);
-    if (!launch || addition || launch->getBlock() != op->getBlock() ||
-        !op->isBeforeInBlock(launch) || launch.getWrites().size() != 1 ||
+    if (!launch || addition || !op->isBeforeInBlock(launch) || launch.getWrites().size() != 1 ||
         rootOf(launch.getWrites()[0]).first.getSpace() != plan::Space::persistent)
       return {};
     addition = launch;
@@ -47,6 +47,15 @@ plan::LaunchOp castOf(plan::CollectiveOp op) {
   return launch && launch.getWrites().size() == 1 && launch.getWrites()[0] == op.getSrc() &&
                  llvm::hasSingleElement(launch.getBody().front().without_terminator()) &&
                  isa<graph::CastOp>(launch.getBody().front().front())
+             ? launch
+             : plan::LaunchOp();
+}
+
+// Returns the launch right before a reduce-scatter that writes the padding of what it reads; null if there is none.
+plan::LaunchOp fillOf(plan::CollectiveOp op) {
+  auto launch = dyn_cast_or_null<plan::LaunchOp>(op->getPrevNode());
+  return launch && launch.getReads().empty() && launch.getWrites().size() == 1 &&
+                 rootOf(launch.getWrites()[0]).first == rootOf(op.getSrc()).first
              ? launch
              : plan::LaunchOp();
 }
@@ -66,14 +75,16 @@ public:
 
 private:
   // Groups the collectives that `wanted` accepts: only other such ones, and what casts their
-  // operands and adds their results, stand between those of a unit.
+  // operands, writes the padding of these and adds their results, stand between those of a unit.
   std::vector<Unit> unitsOf(llvm::function_ref<bool(plan::CollectiveOp)> wanted) {
     std::vector<Unit> units;
     bool together = false;
     llvm::DenseSet<Operation *> between;
     for (auto collective : block.getOps<plan::CollectiveOp>())
-      if (wanted(collective))
+      if (wanted(collective)) {
         between.insert(castOf(collective));
+        between.insert(fillOf(collective));
+      }
     for (Operation &op : block) {
       auto collective = dyn_cast<plan::CollectiveOp>(op);
       if (!collective || !wanted(collective)) {
