@@ -46,6 +46,9 @@ inline constexpr llvm::StringLiteral kLayers = "parallel.layers";
 inline constexpr llvm::StringLiteral kStageLayers = "parallel.stage_layers";
 inline constexpr llvm::StringLiteral kStageBoundary = "parallel.boundary";
 inline constexpr llvm::StringLiteral kResidual = "parallel.residual";
+// Gives, on an attention whose positions differ between the ranks of a context, the share of all pairs of a row and a key
+// that one of these ranks sees on average: an f64 (CountAttention).
+inline constexpr llvm::StringLiteral kVisible = "parallel.visible";
 // Binds an argument or result to several states that lie side by side: a #parallel.flat.
 inline constexpr llvm::StringLiteral kFlat = "parallel.flat";
 // Lists, on a state, the axes that cut the flat tensor in which the state lies (ShardState).

@@ -28,6 +28,11 @@ static bool isNumber(Attribute attribute) {
   return number && number.getValue().getSignificantBits() <= 32 && number.getInt() >= 0;
 }
 
+static bool isShare(Attribute attribute) {
+  auto share = dyn_cast<FloatAttr>(attribute);
+  return share && share.getValueAsDouble() >= 0 && share.getValueAsDouble() <= 1;
+}
+
 static bool isProcedure(Attribute attribute) {
   auto name = dyn_cast<StringAttr>(attribute);
   return name && (name == "forward" || name == "backward" || name == "weight" || name == "update");
@@ -51,6 +56,7 @@ static constexpr graph::DiscardableAttribute kTable[] = {
     {kStageBoundary, OnArgument | OnResult, "a number from 0", isNumber},
     {kResidual, OnArgument | OnResult, "a number from 0", isNumber},
     {kKeepIndexedDim, OnOp, "a unit attribute", isA<UnitAttr>},
+    {kVisible, OnOp, "a number from 0 to 1", isShare},
     {kChunk, OnOp, "an integer", isA<IntegerAttr>},
     {kProcedure, OnOp, "\"forward\", \"backward\", \"weight\" or \"update\"", isProcedure},
     {kValidShape, OnArgument | OnResult, "an array of i64", isA<DenseI64ArrayAttr>},

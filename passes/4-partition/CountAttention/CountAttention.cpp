@@ -44,6 +44,7 @@ private:
       times *= static_cast<double>(repeat.getCount());
     ArrayRef<int64_t> q = shapeOf(op.getQ());
     double all = double(q[1]) * double(shapeOf(op.getK())[1]);
+    double shares = 0;
     for (auto [coordinate, sum] : llvm::enumerate(flops)) {
       double share = 1;
       if (!op.getPositions().empty()) {
@@ -53,7 +54,10 @@ private:
           share = countVisible(*rows, *keys, op.getOffset(), op.getWindow()) / all;
       }
       sum += times * share * cast<graph::GraphOpInterface>(op.getOperation()).getFlops();
+      shares += share;
     }
+    if (double mean = shares / double(flops.size()); mean != 1)
+      op->setAttr(kVisible, Builder(op.getContext()).getF64FloatAttr(mean));
   }
 };
 

@@ -1,6 +1,7 @@
 // Builds one instruction for each op of a stage's function.
 #include "passes/5-schedule/BuildProcedures/StageBuilder.h"
 
+#include "dialects/parallel/Annotations.h"
 #include "dialects/plan/ValueVersions.h"
 #include "passes/5-schedule/Slices.h"
 
@@ -90,7 +91,8 @@ LogicalResult StageBuilder::buildLaunch(Operation &op) {
     Operation *made = b.clone(part, map);
     // Annotations only served the earlier phases, and equal kernels must be equal IR.
     for (NamedAttribute attr : llvm::to_vector(made->getDiscardableAttrs()))
-      made->removeDiscardableAttr(attr.getName());
+      if (attr.getName() != parallel::kVisible) // what a launch computes, which its plan says
+        made->removeDiscardableAttr(attr.getName());
     return made;
   };
   if (auto group = dyn_cast<plan::GroupOp>(op)) {

@@ -3,6 +3,7 @@
 #include "passes/6-emit/matmul/Equation.h"
 #include "passes/6-emit/planfile/PlanWriter.h"
 
+#include "dialects/parallel/Annotations.h"
 #include "dialects/plan/ValueVersions.h"
 #include "lib/planfile/Check.h"
 
@@ -117,8 +118,10 @@ FailureOr<std::unique_ptr<LaunchT>> PlanWriter::launchOf(plan::LaunchOp op) {
       launch->scalars.push_back(coordExpr({extent}));
   launch->rows = *op.getRows();
   for (Operation &body : op.getBody().front()) {
-    if (auto graphOp = dyn_cast<graph::GraphOpInterface>(body))
-      launch->flops += graphOp.getFlops();
+    if (auto graphOp = dyn_cast<graph::GraphOpInterface>(body)) {
+      auto visible = body.getAttrOfType<FloatAttr>(parallel::kVisible);
+      launch->flops += graphOp.getFlops() * (visible ? visible.getValueAsDouble() : 1);
+    }
     if (auto attention = dyn_cast<graph::AttentionOp>(body))
       launch->attention = attentionOf(attention, /*backward=*/false);
     else if (auto grad = dyn_cast<graph::AttentionGradOp>(body))
