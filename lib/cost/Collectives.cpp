@@ -54,6 +54,11 @@ double timeInside(const Cluster &cluster, Transfer kind, double ranks, double by
 } // namespace
 
 double llmc::cost::timeOf(const Machine &machine, const Collective &collective) {
+  if (collective.calls != 1 && collective.calls > 0) {
+    Collective one = collective;
+    one.bytes /= collective.calls, one.calls = 1;
+    return collective.calls * timeOf(machine, one);
+  }
   const Cluster &c = machine.cluster;
   double ranks = double(collective.group.size), bytes = collective.bytes;
   if (collective.group.size <= 1 || bytes <= 0)

@@ -8,6 +8,8 @@ using namespace llmc::cost;
 
 // Counts pairs of a causal mask: query i of the last `queries` of `keys` tokens sees those up to its own.
 double Attention::pairs() const {
+  if (seen > 0)
+    return seen * queries * keys;
   if (!causal)
     return queries * (window > 0 ? std::min(window, keys) : keys);
   double before = keys - queries, w = window > 0 ? std::min(window, keys) : keys;
@@ -51,6 +53,10 @@ double Machine::sustained() const {
   return std::min(1.0, rate); // a curve is of what a chip reaches at its best
 }
 
+double Machine::pace(double ranks) const {
+  return 1 + 0.004 * std::max(0.0, std::log2(ranks / double(cluster.gpusPerNode)));
+}
+
 double Machine::memory(double bytes) const {
   // Reaches 85 % of the data sheet, as long copies do (stas00/ml-engineering, memory bandwidth).
   return bytes / (cluster.memoryBandwidth * 0.85);
@@ -86,7 +92,10 @@ double llmc::cost::timeOf(const Machine &machine, const Product &p, bool isHead)
   double walk = curve.walk * std::min(p.depth, curve.walkMost);
   constexpr double power = 2.5; // of the norm that joins what overlaps
   double joined = std::pow(std::pow(compute, power) + std::pow(traffic, power) + std::pow(walk, power), 1 / power);
-  return curve.start + joined * (p.experts ? c.grouped : 1);
+  // Moves what a sum of gradients takes beyond a result of the operands' type; the first micro-batch of a step writes it.
+  double more = p.resultBytes > 0 ? p.resultBytes * (p.accumulates ? 2 - 1 / double(machine.choices.microBatches) : 1) - bytes : 0;
+  double result = more > 0 ? machine.memory(more * batch * rows * p.columns) : 0;
+  return curve.start + joined * (p.experts ? c.grouped : 1) + result;
 }
 
 double llmc::cost::elementwiseTime(const Machine &machine, double bytes, double operations) {
@@ -150,18 +159,18 @@ static double bySize(const double (&values)[3], double size) {
   return values[2];
 }
 
-double llmc::cost::timeOf(const Machine &machine, const Attention &a, bool backward) {
+double llmc::cost::timeOf(const Machine &machine, const Attention &a) {
   if (writesScores(machine.choices.attention))
-    return unfusedTime(machine, a, backward);
+    return unfusedTime(machine, a, a.backward);
   const Cluster &c = machine.cluster;
   const AttentionCurve &curve = c.attention;
   AttentionRate rate = rateOf(machine.choices.attention, c.generation);
   double head = (a.headDim + a.valueDim) / 2;
   // Scales with the size of heads as the curve does: small ones leave tensor cores waiting for exponentials.
   double byHead = bySize(curve.efficiency, head) / curve.efficiency[1];
+  const bool backward = a.backward;
   double efficiency = (backward ? rate.backward : rate.forward) * byHead / (1 + bySize(curve.tokens, head) / a.keys);
-  double flops = a.flops() * (backward ? 2.5 : 1); // recomputes scores: five products in place of two
-  double compute = flops / (c.peak16 * efficiency * machine.sustained());
+  double compute = a.flops() / (c.peak16 * efficiency * machine.sustained());
   double walk = curve.walk * a.keys * head / 128 * (backward ? 2 : 1);
   double traffic = machine.memory(2 * a.batch * (a.queries * a.heads + a.keys * a.kvHeads) * (a.headDim + a.valueDim));
   // Leaves out most of the curve's start, which holds the rotation and the write to a cache.

@@ -19,6 +19,9 @@ struct Machine {
   double peak(bool isHead = false) const;
   // Returns what a long run sustains of the rates of the curves.
   double sustained() const;
+  // Returns by what all takes longer on so many ranks: 0.4 % for each doubling beyond a node, since the slowest of more ranks
+  // sets the pace.
+  double pace(double ranks) const;
   // Returns the seconds that so many bytes take from or to memory.
   double memory(double bytes) const;
 };
@@ -26,8 +29,8 @@ struct Machine {
 // Returns the seconds of one product: the curve of the cluster, at the sustained rate. The head computes in 16 bits
 // where layers do in 8 (Transformer Engine casts linear layers of a block alone).
 double timeOf(const Machine &machine, const Product &product, bool isHead = false);
-// Returns the seconds of attention, forward or backward, with the kernel of the choices.
-double timeOf(const Machine &machine, const Attention &attention, bool backward);
+// Returns the seconds of attention, with the kernel of the choices.
+double timeOf(const Machine &machine, const Attention &attention);
 // Returns the seconds of so many counted bytes of elementwise ops and row reductions, of so many operations.
 double elementwiseTime(const Machine &machine, double bytes, double operations);
 } // namespace llmc::cost

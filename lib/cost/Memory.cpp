@@ -1,8 +1,11 @@
 #include "lib/cost/Memory.h"
 
+#include "lib/cost/Parts.h"
+#include "lib/cost/Pipeline.h"
 #include "lib/cost/Step.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace llmc;
 using namespace llmc::cost;
@@ -13,9 +16,9 @@ double llmc::cost::usableMemory(const Cluster &cluster) {
 
 double llmc::cost::keptBytes(const Machine &machine, const Part &layer) {
   const Choices &choices = machine.choices;
+  if (layer.kept.sum() > 0)
+    return layer.kept.sum();
   double bytes = layer.inputs + (choices.software == Profile::Eager ? layer.unfused : 0);
-  if (choices.recompute == Kept::Selective && choices.software == Profile::Llmc)
-    bytes = layer.products;
   // Keeps weights of attention as well where they reach memory and are not computed again: softmax and dropout, and
   // a mask of a byte.
   if (writesScores(choices.attention) && choices.recompute == Kept::All)
@@ -40,7 +43,69 @@ double share(bool isCut, double elements, double experts, const Choices &choices
 
 } // namespace
 
+namespace {
+
+double bytesOf(const KeptBytes &kept, const Alive &alive) {
+  return kept.toBackward * double(alive.toBackward) + kept.toWeights * double(alive.toWeights) +
+         kept.fromBackward * double(alive.fromBackward);
+}
+
+// Adds up what the parts of each stage of our own plans have: states as they are cut, what slots of micro-batches keep, and
+// the most that is alive beside these.
+std::vector<MemoryParts> memoryOfPlan(const Table &table, const Machine &machine) {
+  const Choices &choices = machine.choices;
+  const int64_t p = choices.mesh.pp, v = choices.chunks;
+  std::vector<MemoryParts> stages(p);
+  std::vector<double> largest(p);
+  std::vector<std::pair<const Part *, const Part *>> ends(p * v); // of each chunk, in the order of the model
+  std::vector<std::vector<Alive>> alive;
+  for (int64_t stage = 0; stage < p; ++stage)
+    alive.push_back(countAlive(choices, stage));
+  visitParts(table, machine, [&](int64_t stage, const Part &part, int64_t chunk) {
+    MemoryParts &parts = stages[stage];
+    auto &[first, last] = ends[chunk * p + stage];
+    first = first ? first : &part;
+    last = &part;
+    const States &states = part.states;
+    bool low = choices.moments != Number::Fp32, away = choices.offload == Offload::Optimizer;
+    parts.weights += states.weights;
+    parts.gradients += states.gradients;
+    parts.masters += low || away ? 0 : states.masters;
+    parts.optimizer += away ? 0 : states.moments * bytesOf(choices.moments) / 4;
+    double kept = bytesOf(part.kept, alive[stage][chunk]);
+    if (choices.offload == Offload::Activations) {
+      largest[stage] = std::max(largest[stage], kept);
+      parts.activations = std::min(parts.activations + kept, 2 * largest[stage]);
+    } else {
+      parts.activations += kept;
+    }
+    parts.workspace = std::max(parts.workspace, part.temporary);
+  });
+  std::vector<int64_t> layers = divideLayers(table, machine);
+  bool isFirst = true;
+  // Holds what a chunk sends on and back, and what it gets where no layer keeps that.
+  for (int64_t at = 0; at < p * v; ++at) {
+    auto [first, last] = ends[at];
+    double bytes = 0;
+    if (at > 0) // what is kept is an activation, of which as much comes back
+      bytes += table.sentBackward + table.sentForward - (first->keepsInput ? table.sentBackward : 0);
+    if (at + 1 < p * v)
+      bytes += table.sentForward + (last->keepsGradient ? 0 : table.sentBackward);
+    stages[at % p].activations += bytes * double(alive[at % p][at / p].toBackward);
+    // Computes it in every chunk, of which the first alone keeps it where nothing decides what is computed again.
+    if (layers[at] > 0 && (choices.recompute != Kept::All || std::exchange(isFirst, false)))
+      stages[at % p].activations += bytesOf(table.keptOnce, alive[at % p][at / p]);
+  }
+  for (MemoryParts &stage : stages)
+    stage.gradients += table.stepStates.gradients;
+  return stages;
+}
+
+} // namespace
+
 std::vector<MemoryParts> llmc::cost::predictMemory(const Table &table, const Machine &machine) {
+  if (table.isOfPlan)
+    return memoryOfPlan(table, machine);
   const Choices &choices = machine.choices;
   int64_t p = choices.mesh.pp, v = choices.chunks, m = choices.microBatches;
   std::vector<int64_t> layers = divideLayers(table, machine);
@@ -55,13 +120,11 @@ std::vector<MemoryParts> llmc::cost::predictMemory(const Table &table, const Mac
       parameters[stage].expert += part.parameters.expert;
       largestPart[stage] = std::max(largestPart[stage], part.parameters.all());
     };
-    // Counts how many micro-batches are alive at once (Narayanan et al., 2021, section 2.2; Korthikanti et al., 2022,
-    // section 4.2.3): all that the stages behind work on; where stages interleave, by chunk.
+    // Counts all that the stages behind work on (Narayanan et al., 2021, section 2.2; Korthikanti et al., 2022, section 4.2.3);
+    // where stages interleave, by chunk.
     double alive = choices.order == Order::GPipe ? double(m) : double(std::min(m, p - stage));
-    if (v > 1) {
-      int64_t columns = std::min(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1);
-      alive = double(columns) / double(v);
-    }
+    if (v > 1)
+      alive = double(std::min(m * v, 2 * (p - stage - 1) + (v - 1) * p + 1)) / double(v);
     if (chunk == 0)
       add(table.before);
     for (int64_t i = 0; i < layers[chunk]; ++i, ++next) {

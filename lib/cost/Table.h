@@ -16,8 +16,9 @@ struct Product {
   double rows = 0, columns = 0, depth = 0, batch = 1;
   int64_t experts = 0; // 0: one dense product
   int64_t merged = 1;   // products of the model that a stack which joins them computes as one
-  bool endsLayer = false; // a layer ends in its result: our own plans do not compute it again
   bool ofWeights = false; // the gradient of weights, which no other kernel of the backward pass waits for
+  double resultBytes = 0; // of an element of the result; 0: as those of the operands
+  bool accumulates = false; // adds to what earlier micro-batches left
 
   double flops() const { return 2 * rows * columns * depth * batch; }
 };
@@ -26,12 +27,14 @@ struct Product {
 struct Attention {
   double batch = 0, queries = 0, keys = 0, heads = 0, kvHeads = 0, headDim = 0, valueDim = 0;
   double window = 0; // keys that a query sees at most; 0: all
-  bool causal = false;
+  bool causal = false, backward = false; // forward may stand in a backward pass that computes it again
+  double seen = 0; // share of all pairs that are seen, where that does not follow from the shapes; 0: it does
 
   // Returns the pairs of query and key that are seen.
   double pairs() const;
-  // Returns the FLOPs of the forward pass: both products, of pairs that are seen.
-  double flops() const { return 2 * batch * heads * pairs() * (headDim + valueDim); }
+  // Returns the FLOPs of both products, of pairs that are seen; backward has five products in place of two (Dao et al.,
+  // 2022, algorithm 4).
+  double flops() const { return 2 * batch * heads * pairs() * (headDim + valueDim) * (backward ? 2.5 : 1); }
 };
 
 enum class Transfer : uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Shift };
@@ -49,23 +52,46 @@ struct Collective {
   Role role;
   Group group;
   double bytes; // the whole tensor (gather, scatter, reduce); the local one (all-to-all, shift)
-  bool endsLayer = false; // as of a Product
+  double calls = 1;       // that move these bytes together
+};
+
+// Names one entry of a Work in the order of its computation: a product, an attention, a collective, by its index, or a
+// kernel of so many bytes. A collective runs beside the entries that follow it, up to that which reads its result.
+struct Entry {
+  enum Kind : uint8_t { OfProduct, OfAttention, OfCollective, OfKernel } kind;
+  size_t index = 0;
+  double bytes = 0;
+  size_t until = 0;
 };
 
 // Holds what one pass (forward or backward) over a part of the model takes.
 struct Work {
   std::vector<Product> products;
-  std::vector<Attention> attentions; // backward: as those of forward
+  std::vector<Attention> attentions;
   std::vector<Collective> collectives;
   double flops = 0;      // of all, as the ops of the IR count them
   double bytes = 0;      // that all ops but products and attention read and write
   double operations = 0; // that are launched, views left out
+  std::vector<Entry> order; // of our own plans
 };
 
 // Counts parameters of one rank, in elements; those of experts are shared out over other ranks.
 struct Parameters {
   double dense = 0, expert = 0;
   double all() const { return dense + expert; }
+};
+
+// Counts bytes of one rank by the role of the states that they hold.
+struct States {
+  double weights = 0, masters = 0, moments = 0, gradients = 0;
+  double sum() const { return weights + masters + moments + gradients; }
+};
+
+// Counts the bytes that a micro-batch keeps: from its forward to its backward, and where a schedule splits the gradients of
+// weights from backward, to these from forward and from backward.
+struct KeptBytes {
+  double toBackward = 0, toWeights = 0, fromBackward = 0;
+  double sum() const { return toBackward + toWeights + fromBackward; }
 };
 
 // Describes a part of the model: one layer of a kind, or what stands before or after all layers.
@@ -79,6 +105,14 @@ struct Part {
   // ops and norms do not compute; `carried` the input of a layer alone.
   double inputs = 0, unfused = 0, products = 0, carried = 0;
   double logits = 0; // elements of the head's product
+  // Holds what our own plans have besides, whose `backward` computes again what is not kept. `weightGradients` is what a
+  // zero-bubble schedule does apart from it, `update` what the optimizer does of it once a step. `temporary` are the most
+  // bytes that are alive beside states and what is kept while it is computed.
+  Work weightGradients, update;
+  States states;
+  KeptBytes kept;
+  bool keepsInput = false, keepsGradient = false; // of a layer: what comes from the layer before, and back from the next one
+  double temporary = 0;
 };
 
 struct Table {
@@ -89,6 +123,11 @@ struct Table {
   double copies = 1, experts = 1; // experts that a token goes to, of how many
   double tokens = 0;        // of one micro-batch of one data-parallel rank, not cut over cp
   double width = 0;         // elements of a token's activation between stages, not cut over tp
+  bool isOfPlan = false;    // extracted from the kernels of our own plans, not from the ops that a stack fuses by itself
+  Work step;                // of our own plans: what an update does whatever the stage has
+  States stepStates;        // of our own plans: what each stage has
+  KeptBytes keptOnce;       // of our own plans: what a chunk keeps that all of its layers read
+  double sentForward = 0, sentBackward = 0; // of our own plans: bytes of a message from a stage to the next, and back
 };
 
 } // namespace llmc::cost

@@ -10,22 +10,25 @@
 
 namespace llmc::cost {
 
+enum class Phase : uint8_t { Forward, Backward, Update };
+
 // Holds the payloads (Collective::bytes) of all calls of one kind over one step.
 struct Traffic {
   int64_t stage;
   Role role;
   Transfer kind;
-  bool backward;
+  Phase phase;
   double bytes, calls;
 };
 
-// Holds the FLOPs of a step on one rank of a stage, of both passes and without recomputation.
+// Holds the FLOPs of a step on one rank of a stage: of our own plans with what is computed again.
 struct StageFlops {
   double products = 0, attention = 0;
 };
 std::vector<StageFlops> flopsOf(const Table &table, const Machine &machine);
 
-// Returns the traffic of both passes, without that of data-parallel ranks, stages and recomputation.
+// Returns the traffic of a step, without what stages exchange and scalars: of our own plans all, where sums of gradients
+// belong to the backward pass that starts them; of other stacks that of both passes, without data-parallel ranks.
 std::vector<Traffic> trafficOf(const Table &table, const Machine &machine);
 
 } // namespace llmc::cost

@@ -311,7 +311,7 @@ BuiltModel hf::buildDecoder(MLIRContext &context, Config &config, const CompileO
   if (options.oneLayerOfEach) {
     out.layerKinds = keepOneOfEach(decoder.layers);
     for (Rope &rope : decoder.ropes)
-      rope.countsOnly = true;
+      rope.countsOnly = options.leavesOutAngles;
   }
   ModelBuilder builder(context, options.batchRows(), out.sequence);
   Forward forward(builder, decoder, options.batchRows());

@@ -23,7 +23,7 @@ namespace support {
 class Progress;
 } // namespace support
 
-// Selects the order of the micro-batches in a pipeline; passes/5-schedule/BuildTable has the orders.
+// Selects the order of the micro-batches in a pipeline; lib/schedules has the orders.
 enum class Schedule { GPipe, OneFOneB, Interleaved, ZeroBubble };
 // Selects what backward computes again in place of reading what forward kept. Auto: as little as
 // fits the memory limit.
@@ -132,6 +132,8 @@ struct CompileOptions : planfile::MeshSizes {
   // Imports one layer of each kind of a config.json: a prediction counts the others, and a model of any depth is read
   // as fast as one of few layers. The module then says of which kind each layer is (layer_kinds of graph.model).
   bool oneLayerOfEach = false;
+  // Gives positions no angles then: tables of equal numbers, which are read in no time but which no rank moves or keeps.
+  bool leavesOutAngles = true;
   bool verifiesIr = true; // after each pass; a prediction, of which nothing is run, takes half the time without
 
   std::vector<std::string> cudaKernels; // --cuda-kernels: chips to emit kernels for too

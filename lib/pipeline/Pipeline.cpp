@@ -571,6 +571,13 @@ static void moveSourcesToEnd(ModuleOp module) {
     source->moveBefore(module.getBody(), module.getBody()->end());
 }
 
+LogicalResult findKernels(ModuleOp module, const CompileOptions &options) {
+  PassManager pm(module.getContext());
+  pm.enableVerifier(options.verifiesIr);
+  buildKernelPipeline(pm, scheduleOptions(options, parallel::isInference(module)));
+  return runPasses(pm, module);
+}
+
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase from, Phase to,
                         Phase *failedIn) {
   if (failed(setAttributes(module, options, from >= Phase::Raise)))

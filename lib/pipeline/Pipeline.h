@@ -30,6 +30,10 @@ mlir::OwningOpRef<mlir::ModuleOp> readModel(mlir::MLIRContext &context,
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, Phase from,
                               Phase to, Phase *failedIn = nullptr);
 
+// Decides for a module that phase 4 left what backward computes again, and finds its kernels: the passes of schedule that
+// see layers folded. Fails after diagnostics.
+mlir::LogicalResult findKernels(mlir::ModuleOp module, const CompileOptions &options);
+
 // Returns whether a step of the model, which no phase after raise has seen yet, may have more rows than the ranks
 // of its experts have room for: such a program carries a second plan, that of optionsForRetry().
 bool mayLackRoom(mlir::ModuleOp module, const CompileOptions &options);

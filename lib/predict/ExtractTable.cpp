@@ -4,6 +4,7 @@
 #include "dialects/graph/Repeat.h"
 #include "dialects/parallel/Annotations.h"
 #include "lib/predict/KeptCounter.h"
+#include "lib/predict/Layers.h"
 #include "lib/predict/Values.h"
 #include "lib/predict/WorkCounter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -57,15 +58,6 @@ public:
 private:
   static bool isAccumulator(graph::StateOp state) { return state.getRole() != graph::Role::parameter; }
   static Type stateType(graph::StateOp state) { return state.getType(); }
-  static bool feedsExperts(Value value) {
-    for (Operation *user : value.getUsers()) {
-      if (auto product = dyn_cast<graph::GroupedMatmulOp>(user); product && product.getWeights() == value)
-        return true;
-      if (isa<graph::ReshapeOp, graph::CastOp, graph::TransposeOp>(user) && feedsExperts(user->getResult(0)))
-        return true;
-    }
-    return false;
-  }
   static bool isBeforeLayers(BlockArgument arg, ArrayRef<graph::RepeatOp> repeats) {
     if (repeats.empty())
       return true;
@@ -78,21 +70,6 @@ private:
   int64_t rings_;
 };
 
-Part scaled(const Part &part, double factor) {
-  Part out = part;
-  for (Work *work : {&out.forward, &out.backward}) {
-    for (Product &product : work->products)
-      product.batch *= factor;
-    for (Attention &attention : work->attentions)
-      attention.batch *= factor;
-    for (Collective &collective : work->collectives)
-      collective.bytes *= factor;
-    work->flops *= factor, work->bytes *= factor, work->operations *= factor;
-  }
-  out.inputs *= factor, out.unfused *= factor, out.products *= factor;
-  return out;
-}
-
 } // namespace
 
 Table predict::extractTable(ModuleOp module, cost::Profile software, int64_t rings) {
@@ -102,12 +79,6 @@ Table predict::extractTable(ModuleOp module, cost::Profile software, int64_t rin
   if (!forward || !backward)
     return table;
   WorkCounter counter(parallel::getMesh(module), software);
-  auto repeatsOf = [](func::FuncOp func) {
-    llvm::SmallVector<graph::RepeatOp> repeats;
-    for (auto repeat : func.getOps<graph::RepeatOp>())
-      repeats.push_back(repeat);
-    return repeats;
-  };
   llvm::SmallVector<graph::RepeatOp> repeats = repeatsOf(forward), reversed = repeatsOf(backward);
   std::vector<Part> kinds(repeats.size());
   KeptCounter before, after;
@@ -148,34 +119,7 @@ Table predict::extractTable(ModuleOp module, cost::Profile software, int64_t rin
     parts.push_back(&kind);
   ParameterCounter(forward, module, rings).count(repeats, parts, table);
 
-  // Counts layers: those of the module, or those of the config of which it has one of each kind.
-  std::vector<int> built; // part of each layer that the module has
-  for (auto [i, repeat] : llvm::enumerate(repeats)) {
-    int64_t inBody = graph::layersInBody(repeat) / rings;
-    if (inBody > 1) {
-      Part one = scaled(kinds[i], 1 / double(inBody));
-      one.parameters = kinds[i].parameters, one.wholeParameters = kinds[i].wholeParameters;
-      kinds[i] = one;
-    }
-    built.insert(built.end(), repeat.getCount() * inBody, int(i));
-  }
-  table.kinds = std::move(kinds);
-  auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
-  if (auto of = model ? model.getAs<ArrayAttr>("layer_kinds") : ArrayAttr()) {
-    for (Attribute kind : of)
-      if (size_t index = size_t(cast<IntegerAttr>(kind).getInt()); index < built.size())
-        table.layers.push_back(built[index]);
-  } else {
-    table.layers = std::move(built);
-  }
-  for (graph::RepeatOp repeat : repeats)
-    for (BlockArgument arg : repeat.getCarriedArgs())
-      if (auto type = cast<RankedTensorType>(arg.getType()); type.getRank() == 3)
-        table.width = double(type.getShape().back());
-  forward.walk([&](graph::RouteOp op) {
-    if (op.getMixture())
-      table.copies = double(op.getRoutes().getType().getShape().back()),
-      table.experts = double(op.getScores().getType().getShape().back());
-  });
+  setLayers(module, repeats, rings, std::move(kinds), table);
+  setExperts(forward, table);
   return table;
 }

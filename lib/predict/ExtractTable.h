@@ -1,5 +1,5 @@
-// Extracts the table of prices from the folded IR of a partitioned training step: what each op computes, moves and
-// keeps, by walking it. Tests: test/predict.
+// Extracts the table of prices of a stack that is not ours from the folded IR of a partitioned training step: what each op
+// computes, moves and keeps, by walking it. Tests: test/predict.
 #ifndef LLMC_LIB_PREDICT_EXTRACTTABLE_H
 #define LLMC_LIB_PREDICT_EXTRACTTABLE_H
 

@@ -1,7 +1,9 @@
 #include "lib/predict/Predict.h"
 
 #include "dialects/graph/GraphAttrs.h"
+#include "dialects/graph/Repeat.h"
 #include "lib/pipeline/Pipeline.h"
+#include "lib/predict/ExtractPlanTable.h"
 #include "lib/predict/ExtractTable.h"
 #include "passes/2-train/DivideLayers/Balance.h"
 
@@ -9,23 +11,68 @@ using namespace llmc;
 
 namespace {
 
-// Returns the options for one stage of which every choice that the table does not hold has its plain value: ZeRO,
-// schedule and recomputation are composed from the table.
-CompileOptions optionsOfTable(CompileOptions options) {
+// Returns the options of a plan from which the table is extracted: one layer of each kind, on one stage. `isOurs`: choices
+// of our own plans stay, but for the order of micro-batches; else what the table does not hold has its plain value.
+CompileOptions optionsOfTable(CompileOptions options, bool isOurs) {
   options.pp = 1;
-  options.zero = 0;
   options.schedule.reset();
   options.virtualStages.reset();
   options.stages.clear();
+  if (!isOurs)
+    options.zero = 0;
   options.recompute = Recompute::None;
   options.memoryLimit = 0;
   options.globalBatch = options.batchRows();
   options.weights = "random"; // nothing is read
   options.oneLayerOfEach = true;
+  options.leavesOutAngles = !isOurs;
   options.verifiesIr = false;
-  if (options.ep > 1 && options.moeBudget == 0)
-    options.moeBudget = 1;
   return options;
+}
+
+Recompute modeOf(cost::Kept kept) {
+  return kept == cost::Kept::Full ? Recompute::Full : kept == cost::Kept::Selective ? Recompute::Selective : Recompute::None;
+}
+
+// Counts the folded layers of a module that phase 1 left.
+int64_t countLayers(mlir::ModuleOp module) {
+  int64_t layers = 0;
+  module.walk([&](graph::RepeatOp repeat) { layers += repeat.getCount() * graph::layersInBody(repeat); });
+  return layers;
+}
+
+// Partitions the model as the table needs it: where our own plans have stages, what follows the layers has one of its own.
+// Sets the choices of `own` that say so. `asRows`: experts have room for the rows that they get on average, unless a
+// choice gives them more.
+mlir::OwningOpRef<mlir::ModuleOp> partition(mlir::MLIRContext &context, CompileOptions &own, const cost::Choices &choices, bool asRows) {
+  const int64_t stages = choices.software == cost::Profile::Llmc ? choices.mesh.pp : 1;
+  auto module = readModel(context, own);
+  if (!module || failed(runPhases(*module, own, Phase::Import, Phase::Raise)))
+    return {};
+  bool mixes = module->walk([](graph::RouteOp op) {
+    return op.getMixture() ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
+  }).wasInterrupted();
+  if (own.ep > 1 && own.moeBudget == 0 && mixes && asRows)
+    own.moeBudget = 1;
+  if (int64_t layers = countLayers(*module); stages > 1 && layers > 0) {
+    own.pp = 2;
+    own.stages = {layers, 0};
+    if (choices.order == cost::Order::ZeroBubble)
+      own.schedule = Schedule::ZeroBubble;
+  }
+  if (failed(runPhases(*module, own, Phase::Raise, Phase::Partition)))
+    return {};
+  return module;
+}
+
+// Sets what a table says of memory to what another one of the same model says.
+void takeMemory(cost::Table &table, const cost::Table &from) {
+  auto take = [](cost::Part &part, const cost::Part &other) { part.kept = other.kept, part.temporary = other.temporary; };
+  take(table.before, from.before);
+  take(table.after, from.after);
+  for (size_t i = 0; i < std::min(table.kinds.size(), from.kinds.size()); ++i)
+    take(table.kinds[i], from.kinds[i]);
+  table.keptOnce = from.keptOnce;
 }
 
 // Divides the layers as compile does, where nobody asked for other numbers and the program is ours.
@@ -46,6 +93,10 @@ bool checkStages(mlir::ModuleOp module, const cost::Table &table, const cost::Ch
   int64_t chunks = choices.mesh.pp * choices.chunks, layers = int64_t(table.layers.size()), given = 0;
   for (int64_t count : choices.stages)
     given += count;
+  int64_t empty = -1; // of the stages between the first and the last
+  for (size_t i = 1; i + 1 < choices.stages.size(); ++i)
+    if (choices.stages[i] == 0 && empty < 0)
+      empty = int64_t(i);
   if (layers + 2 < chunks) // the first and the last may have the embedding and the head alone
     module.emitError() << "pp " << choices.mesh.pp << " x " << choices.chunks << " virtual stages are " << chunks
                        << " chunks, and the model has " << layers << " layers: use " << layers + 2
@@ -55,6 +106,12 @@ bool checkStages(mlir::ModuleOp module, const cost::Table &table, const cost::Ch
                        << chunks << ": give one number for each, or auto";
   else if (!choices.stages.empty() && given != layers)
     module.emitError() << "--stages gives " << given << " layers, and the model has " << layers;
+  else if (empty >= 0)
+    module.emitError() << "--stages gives no layers to virtual stage " << empty
+                       << ": only the first (an embedding alone) and the last (a head alone) may have none";
+  else if (choices.software == cost::Profile::Llmc && choices.chunks > 1 && choices.microBatches % choices.mesh.pp)
+    module.emitError() << "--virtual-stages " << choices.chunks << " runs micro-batches in groups of pp = " << choices.mesh.pp
+                       << ", and " << choices.microBatches << " are no multiple of it: change --global-batch or --micro-batch";
   else
     return true;
   return false;
@@ -64,16 +121,41 @@ bool checkStages(mlir::ModuleOp module, const cost::Table &table, const cost::Ch
 
 std::optional<predict::Prediction> predict::readPrediction(mlir::MLIRContext &context, const CompileOptions &options,
                                                            const cost::Machine &machine, bool choosesRecompute) {
-  CompileOptions own = optionsOfTable(options);
-  auto module = readModel(context, own);
-  if (!module || failed(runPhases(*module, own, Phase::Import, Phase::Partition)))
+  bool isOurs = machine.choices.software == cost::Profile::Llmc;
+  CompileOptions own = optionsOfTable(options, isOurs), asCompiled = own;
+  auto module = partition(context, own, machine.choices, /*asRows=*/true);
+  if (!module)
     return std::nullopt;
   Prediction out;
   out.machine = machine;
   cost::Choices &choices = out.machine.choices;
   out.choosesRecompute = choosesRecompute;
-  out.table =
-      extractTable(*module, choices.software, options.cp > 1 && options.cpKind == CpKind::Ring ? options.cp : 1);
+  const int64_t rings = options.cp > 1 && options.cpKind == CpKind::Ring ? options.cp : 1;
+  auto setTables = [&](mlir::ModuleOp of, CompileOptions &chosen, auto set) {
+    for (cost::Kept kept : {cost::Kept::All, cost::Kept::Selective, cost::Kept::Full}) {
+      if (!choosesRecompute && kept != choices.recompute)
+        continue;
+      mlir::OwningOpRef<mlir::ModuleOp> kernels = of.clone();
+      chosen.recompute = modeOf(kept);
+      if (failed(findKernels(*kernels, chosen)))
+        return false;
+      set(out.tables[kept], extractPlanTable(*kernels, rings));
+    }
+    return true;
+  };
+  if (!isOurs) {
+    out.table = extractTable(*module, choices.software, rings);
+  } else {
+    if (!setTables(*module, own, [](cost::Table &table, cost::Table made) { table = std::move(made); }))
+      return std::nullopt;
+    // Takes memory of a plan that has the room which compile gives experts, and time of one that has their rows.
+    if (own.moeBudget != asCompiled.moeBudget) {
+      auto roomy = partition(context, asCompiled, machine.choices, /*asRows=*/false);
+      if (!roomy || !setTables(*roomy, asCompiled, takeMemory))
+        return std::nullopt;
+    }
+    out.table = out.tables.begin()->second;
+  }
   divideStages(out.table, choices);
   if (!checkStages(*module, out.table, choices))
     return std::nullopt;
@@ -86,6 +168,8 @@ std::optional<predict::Prediction> predict::readPrediction(mlir::MLIRContext &co
     out.model = name.str();
   choices.sequence = number("sequence");
   out.table.tokens = double(choices.sequence * choices.microBatch);
+  for (auto &[kept, table] : out.tables)
+    table.tokens = out.table.tokens;
   for (const cost::Part *part : {&out.table.before, &out.table.after})
     out.parameters += part->wholeParameters;
   double idle = 0; // parameters of experts that a token does not go to
@@ -100,6 +184,8 @@ std::optional<predict::Prediction> predict::readPrediction(mlir::MLIRContext &co
 void predict::price(Prediction &prediction) {
   cost::Machine &machine = prediction.machine;
   auto fits = [&] {
+    if (auto table = prediction.tables.find(machine.choices.recompute); table != prediction.tables.end())
+      prediction.table = table->second;
     prediction.memory = cost::predictMemory(prediction.table, machine);
     return llvm::all_of(prediction.memory, [&](const cost::MemoryParts &stage) {
       return stage.sum() <= cost::usableMemory(machine.cluster);
@@ -114,7 +200,7 @@ void predict::price(Prediction &prediction) {
       if (fits())
         break;
     }
-    if (choices.recompute == cost::Kept::Full)
+    if (choices.recompute == cost::Kept::Full && choices.software != cost::Profile::Llmc)
       for (int sixteenths = 1; sixteenths <= 16; ++sixteenths) {
         choices.recomputed = sixteenths / 16.0;
         if (fits())

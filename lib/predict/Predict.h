@@ -8,6 +8,7 @@
 #include "lib/options/Options.h"
 #include "mlir/IR/MLIRContext.h"
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,7 @@ struct Prediction {
   cost::Table table;
   cost::Machine machine;
   bool choosesRecompute = false; // what is recomputed is the least that fits
+  std::map<cost::Kept, cost::Table> tables; // of our own plans: for each choice of what is recomputed that is open
   cost::StepTime time;
   std::vector<cost::MemoryParts> memory; // of each stage
   double processPeak = 0; // bytes of the process that has all ranks, on processors that were measured

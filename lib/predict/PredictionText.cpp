@@ -56,6 +56,11 @@ const char *nameOf(Transfer kind) {
   return names[int(kind)];
 }
 
+const char *nameOf(cost::Phase phase) {
+  constexpr const char *names[] = {"forward", "backward", "update"};
+  return names[int(phase)];
+}
+
 AxisRole roleOf(Role role) {
   constexpr AxisRole roles[] = {AxisRole::Tensor, AxisRole::Context, AxisRole::Expert, AxisRole::Data, AxisRole::Stages};
   return roles[int(role)];
@@ -72,7 +77,7 @@ json trafficJson(const predict::Prediction &p) {
   json list = json::array();
   for (const Traffic &t : trafficOf(p.table, p.machine))
     list.push_back({{"stage", t.stage}, {"axis", planfile::nameOf(roleOf(t.role))}, {"kind", nameOf(t.kind)},
-                    {"phase", t.backward ? "backward" : "forward"}, {"bytes", t.bytes}, {"calls", t.calls}});
+                    {"phase", nameOf(t.phase)}, {"bytes", t.bytes}, {"calls", t.calls}});
   return list;
 }
 

@@ -95,6 +95,14 @@ std::optional<Machine> predict::resolve(const PriceOptions &prices, CompileOptio
                                                     : Precision::Bf16;
   c.gradients = prices.gradients.value_or(Number::Fp32);
   c.reduced = prices.reduced.value_or(c.gradients);
+  if (c.software == Profile::Llmc) { // whose plans have these sums
+    auto typeOf = [](Number number) {
+      return number == Number::Bf16 ? Precision::Bf16 : number == Number::Fp16 ? Precision::Fp16 : Precision::Fp32;
+    };
+    options.gradDtype = typeOf(c.gradients);
+    if (prices.reduced)
+      options.reduceDtype = typeOf(*prices.reduced);
+  }
   c.moments = prices.moments.value_or(Number::Fp32);
   c.attention = prices.attention.value_or(newestKernel(*cluster, prices.unfused.value_or(false)));
   if (prices.unfused && *prices.unfused != writesScores(c.attention))

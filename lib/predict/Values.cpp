@@ -25,6 +25,15 @@ Value predict::rootOf(Value value) {
   return value;
 }
 
+Value predict::wholeOf(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<graph::ReshapeOp, graph::SliceOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
 bool predict::isElementwise(Operation *op) {
   auto graphOp = dyn_cast_or_null<graph::GraphOpInterface>(op);
   return graphOp && graphOp.getEmitClass() == graph::EmitClass::Elementwise;

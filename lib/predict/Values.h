@@ -13,6 +13,9 @@ double bytesOf(mlir::Value value);
 // Follows a value to what holds its elements: through views, and from a gathered tensor to the part that is kept.
 mlir::Value rootOf(mlir::Value value);
 
+// Follows a value through views to what has its bytes.
+mlir::Value wholeOf(mlir::Value value);
+
 // Returns whether an op, which may be null, computes one expression for each element.
 bool isElementwise(mlir::Operation *op);
 

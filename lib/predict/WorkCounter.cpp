@@ -3,6 +3,7 @@
 #include "dialects/graph/Equation.h"
 #include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Annotations.h"
+#include "dialects/plan/Plan.h"
 #include "lib/predict/Values.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -42,34 +43,15 @@ bool WorkCounter::staysInKernel(Value value) const {
   return isRead;
 }
 
-// Returns whether a stack computes an op in one kernel with elementwise ops beside it: ours does so with a reduction of
-// rows, too (passes/5-schedule/FuseKernels).
-bool WorkCounter::fuses(Operation *op) const {
-  if (!fuses_)
-    return false;
-  auto graphOp = dyn_cast_or_null<graph::GraphOpInterface>(op);
-  return isElementwise(op) || (isOurs_ && graphOp && graphOp.getEmitClass() == graph::EmitClass::RowReduction);
-}
-
-// Returns whether a layer of the forward pass does nothing with a value but add it to what the next layer gets.
-bool WorkCounter::endsLayer(Value value) const {
-  if (!isOurs_ || value.use_empty())
-    return false;
-  return llvm::all_of(value.getUsers(), [&](Operation *user) {
-    if (user->hasTrait<OpTrait::IsTerminator>())
-      return isa<graph::RepeatOp>(user->getParentOp());
-    if (!isa<graph::AddOp, graph::ReshapeOp, graph::CastOp, parallel::CollectiveOpInterface>(user))
-      return false;
-    return endsLayer(user->getResult(0));
-  });
-}
+// Returns whether a stack computes an op in one kernel with elementwise ops beside it.
+bool WorkCounter::fuses(Operation *op) const { return fuses_ && isElementwise(op); }
 
 // Returns whether an op adds to a sum of the step: that of gradients is priced by the types and kernels of a stack.
 static bool addsToSum(Operation *op) {
   if (!isa<graph::AddOp>(op))
     return false;
   return llvm::any_of(op->getOperands(), [](Value operand) {
-    auto arg = dyn_cast<BlockArgument>(operand);
+    auto arg = dyn_cast<BlockArgument>(wholeOf(operand));
     if (!arg)
       return false;
     auto func = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp());
@@ -90,7 +72,9 @@ template <class Op> static void countAttention(Op op, Value q, Value k, Value v,
   a.batch = double(shape(q)[0]);
   a.queries = double(shape(q)[1]), a.heads = double(shape(q)[2]), a.headDim = double(shape(q)[3]);
   a.keys = double(shape(k)[1]), a.kvHeads = double(shape(k)[2]), a.valueDim = double(shape(v)[3]);
-  a.causal = op.getCausal();
+  a.causal = op.getCausal(), a.backward = std::is_same_v<Op, graph::AttentionGradOp>;
+  if (auto share = op->template getAttrOfType<FloatAttr>(parallel::kVisible))
+    a.seen = share.getValueAsDouble();
   if (auto window = op.getWindow())
     a.window = double(*window);
   work.attentions.push_back(a);
@@ -103,23 +87,29 @@ static Role roleOf(Operation *op) {
   StringRef name = tactic ? tactic.getValue() : "";
   if (isa<parallel::ExchangeRowsOp>(op) || name == "expert")
     return Role::Expert;
+  if (name == "stages")
+    return Role::Stages;
   return name == "context" ? Role::Context : name == "data" || name == "state" ? Role::Data : Role::Tensor;
 }
 
 void WorkCounter::count(Operation *op, Work &work) {
-  if (isa<graph::ConstantOp, graph::RepeatOp, graph::BroadcastOp, graph::SliceOp, graph::IotaOp,
-          parallel::AxisOffsetOp>(op) ||
-      op->hasTrait<OpTrait::IsTerminator>())
+  if (isa<graph::RepeatOp, graph::SliceOp, parallel::AxisOffsetOp>(op) || op->hasTrait<OpTrait::IsTerminator>() ||
+      (!isOurs_ && isa<graph::ConstantOp, graph::BroadcastOp, graph::IotaOp>(op)))
     return;
   if (auto collective = dyn_cast<parallel::CollectiveOpInterface>(op))
     return countCollective(collective, work);
+  if (isOurs_ && countOfPlan(op, work))
+    return;
   auto graphOp = dyn_cast<graph::GraphOpInterface>(op);
   if (!graphOp || graphOp.getEmitClass() == graph::EmitClass::Alias)
     return;
-  work.flops += graphOp.getFlops();
-  // Launches no kernel of its own for what is computed in that of its readers.
-  bool isInside = isOurs_ && fuses(op) && llvm::all_of(op->getResults(), [&](Value value) { return staysInKernel(value); });
-  work.operations += isInside ? 0 : 1;
+  auto seen = op->getAttrOfType<FloatAttr>(parallel::kVisible);
+  work.flops += graphOp.getFlops() * (seen ? seen.getValueAsDouble() : 1);
+  ++work.operations;
+  if (isa<graph::MatmulOp, graph::GroupedMatmulOp, graph::GroupedOuterOp>(op))
+    enter(op, work, {Entry::OfProduct, work.products.size()});
+  else if (isa<graph::AttentionOp, graph::AttentionGradOp>(op))
+    enter(op, work, {Entry::OfAttention, work.attentions.size()});
   if (auto matmul = dyn_cast<graph::MatmulOp>(op))
     return countMatmul(matmul, work);
   if (auto grouped = dyn_cast<graph::GroupedMatmulOp>(op))
@@ -131,6 +121,68 @@ void WorkCounter::count(Operation *op, Work &work) {
   if (auto grad = dyn_cast<graph::AttentionGradOp>(op))
     return countAttention(grad, grad.getQ(), grad.getK(), grad.getV(), work);
   countBytes(op, work);
+}
+
+// Counts what is a launch of our own plans, or part of one; returns false of what is priced by its shape.
+bool WorkCounter::countOfPlan(Operation *op, Work &work) {
+  auto group = dyn_cast<plan::GroupOp>(op);
+  auto graphOp = dyn_cast<graph::GraphOpInterface>(op);
+  if (!group && (!graphOp || isa<graph::ConcatOp>(op) || graphOp.getEmitClass() == graph::EmitClass::Alias))
+    return true; // its parts are written in place
+  if (isa<graph::MatmulOp, graph::GroupedMatmulOp, graph::GroupedOuterOp, graph::AttentionOp, graph::AttentionGradOp>(op))
+    return false;
+  bool isConstant = isa<graph::ConstantOp>(op);
+  if (isConstant && elementsOf(op->getResult(0).getType()) < 2)
+    return true; // stands in the kernels that read it
+  if (group)
+    group->walk([&](graph::GraphOpInterface inner) { work.flops += inner.getFlops(); });
+  else
+    work.flops += graphOp.getFlops();
+  // Adds in the product itself, where one makes what is added.
+  if (addsToSum(op) && llvm::any_of(op->getOperands(), [](Value operand) {
+        return isa_and_nonnull<graph::MatmulOp, graph::GroupedOuterOp>(wholeOf(operand).getDefiningOp());
+      }))
+    return true;
+  ++work.operations;
+  Entry entry{Entry::OfKernel};
+  for (Value operand : op->getOperands())
+    entry.bytes += bytesOf(operand);
+  for (Value result : op->getResults())
+    entry.bytes += bytesOf(result);
+  work.bytes += entry.bytes;
+  enter(op, work, entry);
+  return true;
+}
+
+void WorkCounter::enter(Operation *op, Work &work, Entry entry) {
+  if (!isOurs_)
+    return;
+  entries_[op] = {&work, work.order.size()};
+  work.order.push_back(entry);
+}
+
+// Returns the first entry of a work that reads one of the results of an op, or views of them; the end if none does.
+size_t WorkCounter::firstReader(Operation *op, const Work &work) const {
+  size_t first = work.order.size();
+  for (Operation *user : op->getUsers()) {
+    if (auto entry = entries_.find(user); entry != entries_.end()) {
+      if (entry->second.first == &work)
+        first = std::min(first, entry->second.second);
+    } else if (!isa<graph::RepeatOp>(user)) { // a view, or an addition that a product does
+      first = std::min(first, firstReader(user, work));
+    }
+  }
+  return first;
+}
+
+void WorkCounter::finish(Work &work) {
+  llvm::erase_if(collectives_, [&](Operation *op) {
+    auto [ofWork, entry] = entries_.lookup(op);
+    if (ofWork != &work)
+      return false;
+    work.order[entry].until = firstReader(op, work);
+    return true;
+  });
 }
 
 void WorkCounter::countBytes(Operation *op, Work &work) {
@@ -148,7 +200,7 @@ void WorkCounter::countBytes(Operation *op, Work &work) {
 
 // Joins a product with the one of the same key, if their other sizes agree.
 void WorkCounter::add(Work &work, Product product, Value key, Joins joins) {
-  if (merges_ && key)
+  if (!isOurs_ && key)
     if (auto [at, isNew] = merged_.try_emplace({&work, key}, work.products.size()); !isNew) {
       Product &known = work.products[at->second];
       bool sameRows = known.rows == product.rows && known.batch == product.batch && known.experts == product.experts &&
@@ -166,6 +218,15 @@ void WorkCounter::add(Work &work, Product product, Value key, Joins joins) {
       }
     }
   work.products.push_back(product);
+}
+
+// Sets what a product of our own plans writes, and whether it adds to a sum of the step.
+static void setResult(Operation *op, Product &product) {
+  Value result = op->getResult(0);
+  product.resultBytes = double(cast<RankedTensorType>(result.getType()).getElementTypeBitWidth() / 8);
+  while (result.hasOneUse() && isa<graph::ReshapeOp>(*result.user_begin()))
+    result = result.user_begin()->getResult(0);
+  product.accumulates = result.hasOneUse() && addsToSum(*result.user_begin());
 }
 
 void WorkCounter::countMatmul(graph::MatmulOp op, Work &work) {
@@ -190,7 +251,8 @@ void WorkCounter::countMatmul(graph::MatmulOp op, Work &work) {
   bool reduces = equation->contracted().size() > 1; // over rows and tokens: the gradient of weights
   bool isGradient = !reduces && equation->rhs.back() == equation->contracted().back(); // to an operand
   out.ofWeights = reduces;
-  out.endsLayer = !reduces && endsLayer(op.getResult());
+  if (isOurs_)
+    setResult(op, out);
   Value key = isGradient ? sumOf(op.getResult()) : rootOf(op->getOperand(0));
   add(work, out, out.batch == 1 ? key : Value(), isGradient ? Joins::Depth : Joins::Columns);
 }
@@ -215,9 +277,26 @@ void WorkCounter::countOuter(graph::GroupedOuterOp op, Work &work) {
   auto result = cast<RankedTensorType>(op.getResult().getType()).getShape();
   double rows = elementsOf(op.getRoutes().getType());
   Product product{rows, double(result[2]), double(result[1]), 1, result[0]};
+  if (isOurs_) {
+    double experts = double(result[0]);
+    product = {double(result[1]) * experts, double(result[2]), rows / experts, 1, result[0]};
+    setResult(op, product);
+  }
   product.ofWeights = true;
   // Shares the operand that has no more columns than the other: the input of gate and up.
   add(work, product, rootOf(op.getLhs()), Joins::Columns);
+}
+
+// Returns how many slices stand before the dimension that ranks put together or cut: more than 32 are transposed before
+// and after (passes/5-schedule/LowerCollectives).
+static double slicesBefore(Operation *op) {
+  auto dim = op->getAttrOfType<IntegerAttr>("dim");
+  if (!dim || !isa<parallel::AllGatherOp, parallel::ReduceScatterOp>(op))
+    return 1;
+  double slices = 1;
+  for (int64_t size : cast<RankedTensorType>(op->getOperand(0).getType()).getShape().take_front(dim.getInt()))
+    slices *= double(size);
+  return slices;
 }
 
 void WorkCounter::countCollective(parallel::CollectiveOpInterface op, Work &work) {
@@ -234,7 +313,16 @@ void WorkCounter::countCollective(parallel::CollectiveOpInterface op, Work &work
   out.bytes = std::max(bytesOf(operand), out.kind == Transfer::AllGather ? bytesOf(result) : 0.0);
   out.role = roleOf(op);
   out.group = groupOf(op.getAxes());
-  out.endsLayer = endsLayer(result);
+  if (isOurs_ && slicesBefore(op) > 32) { // puts the dimension in front, and back
+    for (Value turned : {operand, result}) {
+      work.bytes += 2 * bytesOf(turned);
+      ++work.operations;
+      work.order.push_back({Entry::OfKernel, 0, 2 * bytesOf(turned)});
+    }
+  }
+  if (isOurs_)
+    collectives_.push_back(op);
+  enter(op, work, {Entry::OfCollective, work.collectives.size()});
   work.collectives.push_back(out);
   ++work.operations;
 }

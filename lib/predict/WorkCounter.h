@@ -13,18 +13,22 @@ namespace llmc::predict {
 
 class WorkCounter {
 public:
-  // Takes the mesh of the collectives. Of other software than our own, products that read one operand or add into one
-  // result are one; of all that fuses, values between elementwise ops take no bytes.
+  // Takes the mesh of the collectives. Our own kernels have been found, and each op is what it says. Of other software,
+  // products that read one operand or add into one result are one; of that which fuses, values between elementwise ops
+  // take no bytes.
   WorkCounter(parallel::MeshAttr mesh, cost::Profile software)
-      : mesh_(mesh), isOurs_(software == cost::Profile::Llmc), merges_(software != cost::Profile::Llmc), fuses_(software != cost::Profile::Eager) {}
+      : mesh_(mesh), isOurs_(software == cost::Profile::Llmc), fuses_(software == cost::Profile::Fused) {}
 
   // Adds an op to the work of its block; the same `work` must come for all ops of a block.
   void count(mlir::Operation *op, cost::Work &work);
+  // Sets, when all ops of a block of our own plans have come, which entries wait for a collective.
+  void finish(cost::Work &work);
 
 private:
   // Identifies the dimension along which two products are joined to one.
   enum class Joins { Columns, Depth };
 
+  bool countOfPlan(mlir::Operation *op, cost::Work &work);
   void add(cost::Work &work, cost::Product product, mlir::Value key, Joins joins);
   void countMatmul(graph::MatmulOp op, cost::Work &work);
   void countGrouped(graph::GroupedMatmulOp op, cost::Work &work);
@@ -36,8 +40,12 @@ private:
   parallel::MeshAttr mesh_;
   bool fuses(mlir::Operation *op) const;
   bool staysInKernel(mlir::Value value) const;
-  bool endsLayer(mlir::Value value) const;
-  bool isOurs_, merges_, fuses_;
+  bool isOurs_, fuses_;
+  size_t firstReader(mlir::Operation *op, const cost::Work &work) const;
+  void enter(mlir::Operation *op, cost::Work &work, cost::Entry entry);
+  // Holds the entry of each op, and the collectives whose readers are not known yet.
+  llvm::DenseMap<mlir::Operation *, std::pair<cost::Work *, size_t>> entries_;
+  llvm::SmallVector<mlir::Operation *> collectives_;
   llvm::DenseMap<std::pair<cost::Work *, mlir::Value>, size_t> merged_; // the product that a key stands for
 };
 

@@ -65,9 +65,12 @@ double bytesOf(const StageProgram &stage, const Op &op) {
 DevicePrices::DevicePrices(const planfile::ProgramT &program, cost::Machine machine)
     : program_(program), machine_(std::move(machine)) {
   machine_.choices.precision = precisionOf(program);
+  pace_ = machine_.pace(double(planfile::rankCount(*program.mesh)));
 }
 
-double DevicePrices::compute(const StageProgram &stage, const Op &op) const {
+double DevicePrices::compute(const StageProgram &stage, const Op &op) const { return pace_ * alone(stage, op); }
+
+double DevicePrices::alone(const StageProgram &stage, const Op &op) const {
   switch (op.kind) {
   case Body::Launch:
     return launch(stage, op);
@@ -95,19 +98,21 @@ double DevicePrices::product(const planfile::MatmulT &m) const {
       product.depth /= double(product.experts);
     }
   }
-  // Moves what a sum of gradients takes beyond a result of the operands' type.
-  double result = double(m.batch) * double(m.m) * double(m.n);
-  double more = double(planfile::byteSize(m.c_type)) * (m.accumulate ? 2 : 1) - double(planfile::byteSize(m.a_type));
-  return cost::timeOf(machine_, product) + machine_.memory(std::max(0.0, more) * result);
+  product.resultBytes = double(planfile::byteSize(m.c_type)) * (m.accumulate ? 2 : 1);
+  return cost::timeOf(machine_, product);
 }
 
 // Prices what is no attention by the bytes of its operands.
 double DevicePrices::launch(const StageProgram &stage, const Op &op) const {
-  if (const auto &a = stage.instructionOf(uint32_t(&op - stage.ops.data())).body.AsLaunch()->attention) {
+  const planfile::LaunchT &launch = *stage.instructionOf(uint32_t(&op - stage.ops.data())).body.AsLaunch();
+  if (const auto &a = launch.attention) {
     cost::Attention attention{double(a->batch),    double(a->queries),  double(a->keys),      double(a->heads),
                               double(a->kv_heads), double(a->head_dim), double(a->value_dim), double(a->window),
                               a->causal};
-    return cost::timeOf(machine_, attention, a->backward);
+    attention.backward = a->backward;
+    attention.seen = 1;
+    attention.seen = launch.flops / attention.flops();
+    return cost::timeOf(machine_, attention);
   }
   return cost::elementwiseTime(machine_, bytesOf(stage, op), 1);
 }
@@ -121,10 +126,10 @@ double DevicePrices::collective(const StageProgram &stage, const Op &op) const {
     size = int64_t(c.members.size());
   cost::Collective collective{transferOf(c.kind), cost::Role::Data, {size, strideOf(*program_.mesh, c.axes)},
                               double(planfile::payloadBytes(*program_.mesh, c))};
-  return cost::timeOf(machine_, collective);
+  return pace_ * cost::timeOf(machine_, collective);
 }
 
 double DevicePrices::message(const StageProgram &stage, const Op &op) const {
   planfile::Message message = *planfile::messageOf(stage.instructionOf(uint32_t(&op - stage.ops.data())));
-  return cost::messageTime(machine_, strideOf(*program_.mesh, {message.axis}), bytesOf(stage, op));
+  return pace_ * cost::messageTime(machine_, strideOf(*program_.mesh, {message.axis}), bytesOf(stage, op));
 }

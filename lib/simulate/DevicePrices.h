@@ -23,11 +23,14 @@ public:
   const cost::Machine &machine() const { return machine_; }
 
 private:
+  // Returns the seconds on a rank that waits for no other.
+  double alone(const runtime::StageProgram &stage, const runtime::Op &op) const;
   double launch(const runtime::StageProgram &stage, const runtime::Op &op) const;
   double product(const planfile::MatmulT &matmul) const;
 
   const planfile::ProgramT &program_;
   cost::Machine machine_;
+  double pace_ = 1;
   // Holds prices of products by their sizes: few shapes stand for many instructions.
   mutable std::map<const planfile::MatmulT *, double> products_;
 };

@@ -5,7 +5,7 @@
 
 namespace llmc {
 
-void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options) {
+void buildKernelPipeline(mlir::OpPassManager &pm, const ScheduleOptions &options) {
   // Forward and backward of a stage are a pair of functions whose layers are still folded: what the
   // one keeps for the other is decided once for all layers, before kernels hide what ops compute.
   // What the forward has exchanged takes as much as what it was made of, and is kept in its place
@@ -24,6 +24,10 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   FuseKernelsOptions fuse;
   fuse.fuse = options.fuse;
   pm.addPass(createFuseKernels(fuse));
+}
+
+void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options) {
+  buildKernelPipeline(pm, options);
   // Buffers of single layers are needed next, so layers are written out.
   pm.addPass(createUnrollLayers());
   // These are the last ops that are neither kernels nor messages; what they become must be there

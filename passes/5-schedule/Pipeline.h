@@ -17,6 +17,10 @@ struct ScheduleOptions {
   int64_t gatherAhead = 1;       // layers whose weights are gathered before their turn
 };
 
+// Builds the first passes of phase 5: what backward computes again is decided and kernels are found, while layers are
+// still folded and values are values.
+void buildKernelPipeline(mlir::OpPassManager &pm, const ScheduleOptions &options);
+
 // Builds phase 5, which turns partitioned functions into plan.stage ops.
 void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options);
 

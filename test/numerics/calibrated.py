@@ -151,8 +151,9 @@ def interrupted(folder, cluster):
     os.mkdir(temporary)
     with open(kept, "w") as f:
         f.write("mine")
+    # Takes the signal even where the tests run in the background of a shell, which ignores it for them.
     process = subprocess.Popen([LLMC, "calibrate", "--quick", "-q", "-o", kept], env={**os.environ, "TMPDIR": temporary},
-                               stderr=subprocess.DEVNULL)
+                               stderr=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     for _ in range(200):
         if os.listdir(temporary):
             break

@@ -1,4 +1,4 @@
-"""The step that llmc plan composes from a table, beside the simulated plan of the same choices.
+"""The step and the memory that llmc plan composes from a table, beside the simulated plan of the same choices.
 
     simulated.py [NAME] [--full] [--draws N] [--seed S]
 
@@ -37,14 +37,15 @@ def draw_case(draw):
 
 
 def compare(folder, model, flags, gpu):
-    """The table's seconds, and the simulator's."""
+    """Seconds and bytes of the table, and those of the simulated plan."""
     path, out = os.path.join(folder, "config.json"), os.path.join(folder, "program")
     with open(path, "w") as f:
         json.dump(model, f)
     words = [str(word) for flag, value in flags.items() for word in ("--" + flag, value)]
-    table = json.loads(call([LLMC, "plan", path, "--gpu", gpu, "--json", *words]).stdout)["chosen"]["step_time_s"]
+    table = json.loads(call([LLMC, "plan", path, "--gpu", gpu, "--json", *words]).stdout)["chosen"]
     call([LLMC, "compile", path, "-o", out, "--weights", "random", "-q", *words])
-    return table, json.loads(call([LLMC, "trace", out, "--gpu", gpu, "--json"]).stdout)["step_time_s"]
+    plan = json.loads(call([LLMC, "trace", out, "--gpu", gpu, "--json"]).stdout)
+    return (table["step_time_s"], table["memory_bytes"]["peak"]), (plan["step_time_s"], plan["arena_bytes"])
 
 
 def ranks(values):
@@ -56,21 +57,24 @@ def ranks(values):
 
 
 def agree(folder, draws, seed, notes):
-    tables, simulations = [], []
+    tables, simulations, memory = [], [], []
     for number in range(draws):
         model, flags, gpu = draw_case(random.Random(seed * 100_000 + number))
-        table, simulated = compare(folder, model, flags, gpu)
+        (table, peak), (simulated, arena) = compare(folder, model, flags, gpu)
+        memory.append(peak / arena - 1)
         tables.append(table)
         simulations.append(simulated)
-        notes.append(f"{100 * (table / simulated - 1):+5.1f} %  {simulated:.4f} s  {gpu} " +
+        notes.append(f"{100 * (table / simulated - 1):+5.1f} %  {simulated:.4f} s  memory {100 * memory[-1]:+5.1f} %  {gpu} " +
                      " ".join(f"{k}={v}" for k, v in flags.items()) + f" width={model['hidden_size']}")
     errors = [abs(t / s - 1) for t, s in zip(tables, simulations)]
     first, second = ranks(tables), ranks(simulations)
     n = len(first)
     rank = 1 - 6 * sum((x - y) ** 2 for x, y in zip(first, second)) / (n * (n * n - 1))
-    note = f"{n} draws: {100 * statistics.mean(errors):.1f} % on average, {100 * max(errors):.1f} % at most, rank {rank:.3f}"
-    # Twice what was measured: 3 % on average is asked for.
-    require(statistics.mean(errors) < 0.06 and rank > 0.96, note + "\n" + "\n".join(notes))
+    note = f"{n} draws: {100 * statistics.mean(errors):.1f} % on average, {100 * max(errors):.1f} % at most, rank {rank:.3f}; " \
+           f"memory {100 * statistics.mean(map(abs, memory)):.1f} % on average, {100 * max(map(abs, memory)):.1f} % at most"
+    # Twice what was measured over 200 draws but for the rank: 3 % and 0.98 are asked for.
+    require(statistics.mean(errors) < 0.04 and max(errors) < 0.33 and rank > 0.96 and statistics.mean(map(abs, memory)) < 0.11,
+            note + "\n" + "\n".join(notes))
     return note
 
 

@@ -1,5 +1,5 @@
-// The table that is extracted from one layer of each kind, beside that of all layers: FLOPs, bytes of each collective,
-// parameters and what is kept are equal.
+// The table of a stack that is not ours, extracted from one layer of each kind, beside that of all layers: FLOPs, bytes of
+// each collective, parameters and what is kept are equal.
 #include "test/support/Context.h"
 
 #include "lib/predict/ExtractTable.h"
@@ -27,7 +27,7 @@ cost::Table tableOf(const std::string &model, CompileOptions options, bool oneOf
   auto module = readModel(context, options);
   if (!module || failed(runPhases(*module, options, Phase::Import, Phase::Partition)))
     return {};
-  return predict::extractTable(*module, cost::Profile::Llmc, options.cp > 1 ? options.cp : 1);
+  return predict::extractTable(*module, cost::Profile::Fused, options.cp > 1 ? options.cp : 1);
 }
 
 // Adds up what all parts have.
@@ -63,7 +63,7 @@ TEST(Table, OneLayerOfEachKindStandsForAll) {
       Sums all(tableOf(model, options, false)), one(tableOf(model, options, true));
       std::string where = std::string(model) + " dp " + std::to_string(dp) + " tp " + std::to_string(tp) + " cp " + std::to_string(cp);
       EXPECT_GT(all.flops, 0) << where;
-      EXPECT_NEAR(one.flops / all.flops, 1, cp > 1 ? 1e-5 : 1e-9) << where; // tables of angles are not moved
+      EXPECT_NEAR(one.flops / all.flops, 1, cp > 1 ? 2e-5 : 1e-9) << where; // tables of angles are not moved
       EXPECT_NEAR(one.attention / all.attention, 1, 1e-9) << where;
       EXPECT_NEAR(one.parameters / all.parameters, 1, 1e-9) << where;
       EXPECT_NEAR(one.kept / all.kept, 1, 1e-9) << where;

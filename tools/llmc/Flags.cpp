@@ -157,7 +157,7 @@ Entries choiceFlags() {
 
 Entries expertFlags() {
   return {
-      {{"--moe-budget", kChoice, "F",
+      {{"--moe-budget", kPriced, "F",
         "rows of experts for which a rank has room, by their average;\na step that needs more runs again with room for all (--ep)",
         {.standard = "2"}},
        support::real(of(&CompileOptions::moeBudget), {.least = 1, .end = 1e6})},
@@ -298,7 +298,7 @@ Entries priceFlags() {
         {.standard = "llmc", .values = {"llmc", "fused", "eager"}}},
        choose(priceOf(&cost::Choices::software),
               std::vector{cost::Profile::Llmc, cost::Profile::Fused, cost::Profile::Eager})},
-      number("--precision", "of products; fp8 keeps 16 bits elsewhere", &PriceOptions::precision,
+      number("--precision", "of products; fp8 keeps 16 bits elsewhere. Without it bf16,\nof --gpu cpu fp32", &PriceOptions::precision,
              {"fp32", "bf16", "fp16", "fp8"}, {Number::Fp32, Number::Bf16, Number::Fp16, Number::Fp8}),
       number("--grad-dtype", "of the sums of gradients over a step", &PriceOptions::gradients,
              {"fp32", "bf16", "fp16", "auto"}, {Number::Fp32, Number::Bf16, Number::Fp16, std::nullopt}),

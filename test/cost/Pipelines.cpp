@@ -1,0 +1,59 @@
+// Schedules run on passes of equal length, beside the idle time and the memory that their papers give.
+#include "lib/cost/Pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+using namespace llmc;
+using namespace llmc::cost;
+
+namespace {
+
+double endOf(int64_t p, int64_t v, Order order, int64_t m, ChunkPasses each, double message = 0) {
+  std::vector<std::vector<ChunkPasses>> passes(p, std::vector<ChunkPasses>(v, each));
+  std::vector<double> ends = runSchedule(passes, order, m, message);
+  return *std::max_element(ends.begin(), ends.end());
+}
+
+// Waits p - 1 times for a forward and a backward (Narayanan et al., 2021, section 2.2), of interleaved chunks 1 / v of that.
+TEST(Pipeline, FillsAndDrainsAsInThePapers) {
+  for (int64_t p : {1, 2, 4, 8})
+    for (int64_t m : {p, 2 * p, 4 * p}) {
+      EXPECT_NEAR(endOf(p, 1, Order::OneFOneB, m, {1, 2, 0}), 3 * double(m + p - 1), 1e-9) << p << " " << m;
+      EXPECT_NEAR(endOf(p, 1, Order::GPipe, m, {1, 2, 0}), 3 * double(m + p - 1), 1e-9) << p << " " << m;
+      if (p > 1)
+        EXPECT_NEAR(endOf(p, 2, Order::Interleaved, m, {0.5, 1, 0}), 3 * double(m) + 1.5 * double(p - 1), 1e-9) << p << " " << m;
+      // Waits p - 1 times the sum of a forward and a backward less the gradients of weights (Qi et al., 2024, Table 1).
+      EXPECT_NEAR(endOf(p, 1, Order::ZeroBubble, m, {1, 1, 1}), 3 * double(m) + double(p - 1), 1e-9) << p << " " << m;
+    }
+}
+
+// Sends each micro-batch p - 1 times on and p - 1 times back.
+TEST(Pipeline, WaitsForMessages) {
+  EXPECT_NEAR(endOf(4, 1, Order::GPipe, 8, {1, 2, 0}, 0.25), 3 * 11 + 6 * 0.25, 1e-9);
+}
+
+TEST(Pipeline, KeepsAsManyMicroBatchesAsThePapersSay) {
+  Choices choices;
+  choices.mesh.pp = 4;
+  choices.microBatches = 8;
+  for (int64_t stage = 0; stage < 4; ++stage) {
+    choices.chunks = 1;
+    choices.order = Order::OneFOneB;
+    EXPECT_EQ(countAlive(choices, stage)[0].toBackward, 4 - stage);
+    choices.order = Order::GPipe;
+    EXPECT_EQ(countAlive(choices, stage)[0].toBackward, 8);
+    choices.order = Order::ZeroBubble;
+    EXPECT_EQ(countAlive(choices, stage)[0].toBackward, 4 - stage);
+    EXPECT_EQ(countAlive(choices, stage)[0].toWeights, 4);
+    EXPECT_EQ(countAlive(choices, stage)[0].fromBackward, stage + 1);
+    // Korthikanti et al., 2022, section 4.2.3: 2 (p - s - 1) + (v - 1) p + 1 of all chunks.
+    choices.chunks = 2;
+    choices.order = Order::Interleaved;
+    std::vector<Alive> alive = countAlive(choices, stage);
+    EXPECT_GE(alive[0].toBackward + alive[1].toBackward, 2 * (4 - stage - 1) + 4 + 1);
+  }
+}
+
+} // namespace

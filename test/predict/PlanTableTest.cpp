@@ -1,0 +1,93 @@
+// The table of our own plans, extracted from one layer of each kind, beside that of all layers: FLOPs, kernels, bytes of
+// states, of each collective and of what is kept are equal; and what is alive while a block is computed.
+#include "test/support/Context.h"
+
+#include "lib/pipeline/Pipeline.h"
+#include "lib/predict/ExtractPlanTable.h"
+#include "lib/predict/Temporaries.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+using namespace llmc;
+using namespace llmc::test;
+
+namespace {
+
+cost::Table tableOf(const std::string &model, CompileOptions options, bool oneOfEach) {
+  LoadedContext context;
+  options.model = std::string(LLMC_TEST_DATA) + "/" + model + "/config.json";
+  options.weights = "random";
+  options.oneLayerOfEach = oneOfEach;
+  options.leavesOutAngles = false;
+  options.precision = Precision::Bf16;
+  auto module = readModel(context, options);
+  if (!module || failed(runPhases(*module, options, Phase::Import, Phase::Partition)) || failed(findKernels(*module, options)))
+    return {};
+  return predict::extractPlanTable(*module, 1);
+}
+
+// Adds up what all parts have.
+struct Sums {
+  std::map<std::string, double> by;
+
+  explicit Sums(const cost::Table &table) {
+    add(table.before), add(table.after);
+    for (int kind : table.layers)
+      add(table.kinds[kind]);
+  }
+  void add(const cost::Part &part) {
+    for (const cost::Work *work : {&part.forward, &part.backward, &part.weightGradients}) {
+      for (const cost::Product &product : work->products)
+        by["products"] += product.flops(), by["sums"] += product.accumulates;
+      for (const cost::Attention &attention : work->attentions)
+        by["attention"] += attention.flops();
+      by["operations"] += work->operations, by["bytes"] += work->bytes;
+    }
+    by["bytes of the update"] += part.update.bytes;
+    for (const cost::Work *work : {&part.forward, &part.backward, &part.update})
+      for (const cost::Collective &c : work->collectives)
+        by["collective " + std::to_string(int(c.kind)) + " of role " + std::to_string(int(c.role))] += c.bytes;
+    by["weights"] += part.states.weights, by["masters"] += part.states.masters, by["moments"] += part.states.moments;
+    by["gradients"] += part.states.gradients, by["kept"] += part.kept.sum(), by["parameters"] += part.wholeParameters;
+  }
+};
+
+TEST(PlanTable, OneLayerOfEachKindStandsForAll) {
+  for (const char *model : {"gpt2", "llama", "qwen3", "mixtral", "nemotron", "phi3"})
+    for (int zero : {0, 1, 2, 3})
+      for (Recompute recompute : {Recompute::None, Recompute::Full}) {
+        CompileOptions options;
+        options.dp = 2, options.tp = 2, options.zero = zero, options.recompute = recompute;
+        Sums all(tableOf(model, options, false)), one(tableOf(model, options, true));
+        std::string where = std::string(model) + ", zero " + std::to_string(zero) + ", recompute " + std::to_string(int(recompute));
+        EXPECT_GT(all.by["products"], 0) << where;
+        EXPECT_EQ(one.by.size(), all.by.size()) << where;
+        for (auto [what, sum] : all.by)
+          // Reads scalars for each op on the states of all layers of a kind.
+          EXPECT_NEAR(one.by[what], sum, (what == "bytes of the update" ? 0.01 : 1e-9) * sum) << where << ", " << what;
+      }
+}
+
+TEST(PlanTable, CountsWhatIsAliveAtOnce) {
+  LoadedContext context;
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(R"(
+    func.func @f(%x: tensor<4xf32>) -> tensor<8xf32> {
+      %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      %v = graph.reshape %a : (tensor<4xf32>) -> tensor<2x2xf32>
+      %b = graph.exp %v : (tensor<2x2xf32>) -> tensor<2x2xf32>
+      %c = graph.reshape %b : (tensor<2x2xf32>) -> tensor<4xf32>
+      %d = graph.exp %c : (tensor<4xf32>) -> tensor<4xf32>
+      %e = graph.concat %c, %d {dim = 0} : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+      return %e : tensor<8xf32>
+    })", &context);
+  ASSERT_TRUE(module);
+  auto func = *module->getOps<mlir::func::FuncOp>().begin();
+  // Has two of 16 bytes at a time; the result is given away.
+  EXPECT_EQ(predict::temporaryBytes(func.getBody().front()), 32);
+}
+
+} // namespace
