@@ -41,10 +41,6 @@ double share(bool isCut, double elements, double experts, const Choices &choices
   return elements / dense + experts / expert;
 }
 
-} // namespace
-
-namespace {
-
 double bytesOf(const KeptBytes &kept, const Alive &alive) {
   return kept.toBackward * double(alive.toBackward) + kept.toWeights * double(alive.toWeights) +
          kept.fromBackward * double(alive.fromBackward);

@@ -97,7 +97,7 @@ double sumsBehind(const Machine &machine, const Stage &stage) {
 double updateTime(const Table &table, const Machine &machine, const Stage &stage) {
   const Choices &choices = machine.choices;
   if (choices.offload == Offload::Optimizer || choices.moments != Number::Fp32)
-  return optimizerTime(machine, stage);
+    return optimizerTime(machine, stage);
   double bytes = table.step.bytes, operations = table.step.operations, calls = 0;
   std::set<const Part *> kinds;
   for (const auto &[part, forward, backward] : stage.parts) {
@@ -111,7 +111,7 @@ double updateTime(const Table &table, const Machine &machine, const Stage &stage
   for (const Collective &c : table.step.collectives)
     calls += timeOf(machine, c);
   return elementwiseTime(machine, bytes, operations) + calls;
-  }
+}
 
 } // namespace
 
@@ -123,7 +123,7 @@ void llmc::cost::composePlan(const Table &table, const Machine &machine, std::ve
   const Stage &longest = *std::max_element(stages.begin(), stages.end(), [](const Stage &a, const Stage &b) { return a.microBatch() < b.microBatch(); });
   double m = double(choices.microBatches), all = 0;
   std::vector<double> ends = runSchedule(passesOf(stages, choices.order, true), choices.order, choices.microBatches, messageOf(table, machine));
-  double end = *std::max_element(ends.begin(), ends.end()), summed = 0, gathered = 0;
+  double end = *std::max_element(ends.begin(), ends.end()), summed = 0, gathered = 0, optimizer = 0;
   for (size_t i = 0; i < stages.size(); ++i) {
     all += stages[i].microBatch();
     summed = std::max(summed, ends[i] + sumsBehind(machine, stages[i]));
@@ -131,9 +131,8 @@ void llmc::cost::composePlan(const Table &table, const Machine &machine, std::ve
     for (const auto &[part, forward, backward] : stages[i].parts)
       gathers += dataTime(machine, part->update, Transfer::AllGather);
     gathered = std::max(gathered, gathers);
-    step.parts.optimizer = std::max(step.parts.optimizer, updateTime(table, machine, stages[i]));
+    optimizer = std::max(optimizer, updateTime(table, machine, stages[i]));
   }
-  double optimizer = std::exchange(step.parts.optimizer, 0);
   step.parts += longest.forward.exposed * m;
   step.parts += longest.backward.exposed * m;
   step.parts.bubble = std::max(0.0, end - step.parts.sum());

@@ -1,6 +1,6 @@
 // The table of our own plans, extracted from one layer of each kind, beside that of all layers: FLOPs, kernels, bytes of
 // states, of each collective and of what is kept are equal; and what is alive while a block is computed.
-#include "test/support/Context.h"
+#include "Models.h"
 
 #include "lib/pipeline/Pipeline.h"
 #include "lib/predict/ExtractPlanTable.h"
@@ -19,13 +19,9 @@ namespace {
 
 cost::Table tableOf(const std::string &model, CompileOptions options, bool oneOfEach) {
   LoadedContext context;
-  options.model = std::string(LLMC_TEST_DATA) + "/" + model + "/config.json";
-  options.weights = "random";
-  options.oneLayerOfEach = oneOfEach;
   options.leavesOutAngles = false;
-  options.precision = Precision::Bf16;
-  auto module = readModel(context, options);
-  if (!module || failed(runPhases(*module, options, Phase::Import, Phase::Partition)) || failed(findKernels(*module, options)))
+  auto module = partitioned(context, model, options, oneOfEach);
+  if (!module || failed(findKernels(*module, options)))
     return {};
   return predict::extractPlanTable(*module, 1);
 }

@@ -1,6 +1,6 @@
 // The table of a stack that is not ours, extracted from one layer of each kind, beside that of all layers: FLOPs, bytes of
 // each collective, parameters and what is kept are equal.
-#include "test/support/Context.h"
+#include "Models.h"
 
 #include "lib/predict/ExtractTable.h"
 #include "lib/predict/Predict.h"
@@ -19,13 +19,9 @@ namespace {
 // Returns the table of a model of test/data, with all of its layers or one of each kind.
 cost::Table tableOf(const std::string &model, CompileOptions options, bool oneOfEach) {
   LoadedContext context;
-  options.model = std::string(LLMC_TEST_DATA) + "/" + model + "/config.json";
-  options.weights = "random";
-  options.oneLayerOfEach = oneOfEach;
   options.zero = 0;
-  options.precision = Precision::Bf16;
-  auto module = readModel(context, options);
-  if (!module || failed(runPhases(*module, options, Phase::Import, Phase::Partition)))
+  auto module = partitioned(context, model, options, oneOfEach);
+  if (!module)
     return {};
   return predict::extractTable(*module, cost::Profile::Fused, options.cp > 1 ? options.cp : 1);
 }
