@@ -36,6 +36,20 @@ std::map<Key, Place> placesOf(const std::vector<std::vector<Step>> &stages) {
   return places;
 }
 
+// Returns whether a stage receives activations that it needs before the cotangents which come in the same column.
+bool comesApart(const std::vector<MessageEnd> &ends, const std::vector<Step> &steps) {
+  std::optional<size_t> lastForward, firstBackward;
+  for (const MessageEnd &end : ends) {
+    if (end.sends)
+      return false;
+    if (steps[end.step].kind == StepKind::F)
+      lastForward = std::max(lastForward.value_or(0), end.step);
+    else
+      firstBackward = std::min(firstBackward.value_or(end.step), end.step);
+  }
+  return lastForward && firstBackward && *lastForward < *firstBackward;
+}
+
 } // namespace
 
 std::optional<std::vector<std::vector<int64_t>>>
@@ -143,6 +157,16 @@ exchangesOf(const std::vector<std::vector<Step>> &stages,
           if (sent.sends && !needed.sends)
             joined &= mayJoin(s, sent.step, needed.step);
     for (const auto &[s, ends] : ofStages) {
+      if (joined && comesApart(ends, stages[s])) {
+        for (StepKind kind : {StepKind::F, StepKind::B}) {
+          std::vector<MessageEnd> some;
+          for (const MessageEnd &end : ends)
+            if (stages[s][end.step].kind == kind)
+              some.push_back(end);
+          emit(time.first, s, std::move(some));
+        }
+        continue;
+      }
       if (joined) {
         emit(time.first, s, ends);
         continue;

@@ -42,8 +42,10 @@ struct Exchange {
 
 // Returns the exchanges of each stage, in order. A message travels as soon as it is made and its
 // slot is free where it goes, in columns; all messages of a stage after one column are one
-// exchange. Both ends of a message so have one place in one order of all exchanges, and an exchange waits
-// for nothing behind it: no two ranks wait for each other, whatever order their devices keep.
+// exchange. But where a stage only receives, and needs the activations before the cotangents, it gets these
+// first: the forward of a split backward would wait for a gradient that comes later. Both ends of a message so
+// have one place in one order of all exchanges, and an exchange waits for nothing behind it: no two ranks wait
+// for each other, whatever order their devices keep.
 // `freedBy` (stage, step) returns the step that had the slot last into which a step's message is
 // received, -1 if none had. Where `mayJoin` (stage, sent step, needed step) is false on any stage, that
 // column's cotangents travel before its activations on all of them, of an inference all that leaves before

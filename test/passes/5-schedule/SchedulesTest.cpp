@@ -427,6 +427,27 @@ TEST(Exchanges, CotangentsTravelFirstWhereTheyMayNotJoin) {
         }
 }
 
+// Lets a forward of ZB-H1 begin as soon as its activations are there: cotangents of the same column come later.
+TEST(Exchanges, ActivationsThatAreNeededFirstComeFirst) {
+  std::vector<std::vector<Step>> stages;
+  for (int64_t s = 0; s < 4; ++s)
+    stages.push_back(zeroBubble(12, s, 4));
+  auto exchanges = exchangesOf(
+      stages, *columnsOf(stages, 1), 1, [](size_t, size_t) { return -1; }, [](size_t, size_t, size_t) { return true; });
+  int divided = 0;
+  for (size_t s = 0; s < stages.size(); ++s)
+    for (size_t e = 0; e < exchanges[s].size(); ++e) {
+      bool sends = false, forward = false, backward = false;
+      for (const MessageEnd &end : exchanges[s][e].ends) {
+        sends |= end.sends;
+        (stages[s][end.step].kind == StepKind::F ? forward : backward) = true;
+      }
+      EXPECT_TRUE(sends || !forward || !backward) << "stage " << s << ", exchange " << e;
+      divided += e > 0 && backward && !sends && exchanges[s][e - 1].after == exchanges[s][e].after;
+    }
+  EXPECT_GT(divided, 0);
+}
+
 TEST(Exchanges, MessagesOfOneChannelAndColumnTravelOneAfterTheOther) {
   // Frees the slot of micro-batch 1 when the second stage has run micro-batch 0, in the column in
   // which the first one makes micro-batch 3; that of micro-batch 2 is free before.
