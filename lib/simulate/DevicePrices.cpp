@@ -89,10 +89,11 @@ double DevicePrices::alone(const StageProgram &stage, const Op &op) const {
 double DevicePrices::product(const planfile::MatmulT &m) const {
   cost::Product product{double(m.m), double(m.n), double(m.k), double(m.batch)};
   if (m.routing) {
-    // Shares rows evenly among experts: what a router chooses is not known.
+    // Shares rows evenly among experts, since what a router chooses is not known, and leaves out the room that stays empty.
     bool ofRows = m.routing->form == planfile::RoutingForm::Rows;
     product.batch = 1;
     product.experts = std::max<int64_t>(1, m.batch);
+    (ofRows ? product.rows : product.depth) /= std::max(1.0, program_.moe_budget);
     if (!ofRows) { // each expert has its own terms
       product.rows *= double(product.experts);
       product.depth /= double(product.experts);
@@ -124,8 +125,11 @@ double DevicePrices::collective(const StageProgram &stage, const Op &op) const {
     size *= int64_t(program_.mesh->axes[axis]->size);
   if (!c.members.empty())
     size = int64_t(c.members.size());
-  cost::Collective collective{transferOf(c.kind), cost::Role::Data, {size, strideOf(*program_.mesh, c.axes)},
-                              double(planfile::payloadBytes(*program_.mesh, c))};
+  // Moves as many rows as there are: what one of both buffers has room for beyond the other stays empty on average.
+  double bytes = double(planfile::payloadBytes(*program_.mesh, c));
+  if (c.kind == CollectiveKind::ExchangeRows)
+    bytes = double(std::min(c.src->size, c.dst->size));
+  cost::Collective collective{transferOf(c.kind), cost::Role::Data, {size, strideOf(*program_.mesh, c.axes)}, bytes};
   return pace_ * cost::timeOf(machine_, collective);
 }
 
