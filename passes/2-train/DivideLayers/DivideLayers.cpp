@@ -3,7 +3,7 @@
 #include "dialects/graph/Repeat.h"
 #include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/WantedStages.h"
-#include "passes/2-train/DivideLayers/Balance.h"
+#include "passes/2-train/DivideLayers/Costs.h"
 #include "passes/2-train/DivideLayers/CutRepeat.h"
 #include "passes/2-train/Passes.h"
 
@@ -84,26 +84,6 @@ LogicalResult DivideLayers::checkRepeats(func::FuncOp forward) {
   return success();
 }
 
-// Returns the costs of the layers, and of what precedes and follows them. Ops between layers run where
-// the layers before them end.
-static LayerCosts costsOf(func::FuncOp forward, ArrayRef<RepeatLayers> repeats) {
-  LayerCosts costs;
-  size_t next = 0;
-  for (Operation &op : forward.getBody().front().without_terminator()) {
-    if (next < repeats.size() && &op == graph::RepeatOp(repeats[next].op).getOperation()) {
-      const RepeatLayers &own = repeats[next++];
-      std::vector<double> body = own.flops();
-      for (int64_t i = 0; i < own.count(); ++i) {
-        costs.layers.push_back(body[i % own.inBody]);
-        costs.mayBegin.push_back(own.mayBegin(i));
-      }
-    } else if (auto compute = dyn_cast<graph::GraphOpInterface>(op)) {
-      (next == 0 ? costs.before : next == repeats.size() ? costs.after : costs.layers.back()) += compute.getFlops();
-    }
-  }
-  return costs;
-}
-
 LogicalResult DivideLayers::checkGiven(func::FuncOp forward, int64_t all) {
   ArrayRef<int64_t> given(layers);
   auto refuse = [&](const Twine &why) {
@@ -148,7 +128,7 @@ FailureOr<std::vector<int64_t>> DivideLayers::divideAsWanted(ArrayRef<RepeatLaye
 }
 
 FailureOr<std::vector<int64_t>> DivideLayers::divide(func::FuncOp forward, ArrayRef<RepeatLayers> repeats) {
-  LayerCosts costs = costsOf(forward, repeats);
+  LayerCosts costs = costsOf(forward);
   int64_t all = costs.layers.size();
   if (!layers.empty()) {
     if (failed(checkGiven(forward, all)))
