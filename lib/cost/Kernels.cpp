@@ -92,8 +92,9 @@ double llmc::cost::timeOf(const Machine &machine, const Product &p, bool isHead)
   double walk = curve.walk * std::min(p.depth, curve.walkMost);
   constexpr double power = 2.5; // of the norm that joins what overlaps
   double joined = std::pow(std::pow(compute, power) + std::pow(traffic, power) + std::pow(walk, power), 1 / power);
-  // Moves what a sum of gradients takes beyond a result of the operands' type; the first micro-batch of a step writes it.
-  double more = p.resultBytes > 0 ? p.resultBytes * (p.accumulates ? 2 - 1 / double(machine.choices.microBatches) : 1) - bytes : 0;
+  // Moves what a sum of gradients takes beyond a result of the operands' type.
+  double added = p.accumulates ? (writesFirst(machine.choices) ? 2 - 1 / double(machine.choices.microBatches) : 2) : 1;
+  double more = p.resultBytes > 0 ? p.resultBytes * added - bytes : 0;
   double result = more > 0 ? machine.memory(more * batch * rows * p.columns) : 0;
   return curve.start + joined * (p.experts ? c.grouped : 1) + result;
 }

@@ -1,5 +1,6 @@
 #include "lib/cost/Memory.h"
 
+#include "lib/cost/ChunkShape.h"
 #include "lib/cost/Parts.h"
 #include "lib/cost/Pipeline.h"
 #include "lib/cost/Step.h"
@@ -58,6 +59,8 @@ std::vector<MemoryParts> memoryOfPlan(const Table &table, const Machine &machine
   for (int64_t stage = 0; stage < p; ++stage)
     alive.push_back(countAlive(choices, stage));
   visitParts(table, machine, [&](int64_t stage, const Part &part, int64_t chunk) {
+    if (&part == &table.shared)
+      return;
     MemoryParts &parts = stages[stage];
     auto &[first, last] = ends[chunk * p + stage];
     first = first ? first : &part;
@@ -66,6 +69,7 @@ std::vector<MemoryParts> memoryOfPlan(const Table &table, const Machine &machine
     bool low = choices.moments != Number::Fp32, away = choices.offload == Offload::Optimizer;
     parts.weights += states.weights;
     parts.gradients += states.gradients;
+    parts.communication += states.received;
     parts.masters += low || away ? 0 : states.masters;
     parts.optimizer += away ? 0 : states.moments * bytesOf(choices.moments) / 4;
     double kept = bytesOf(part.kept, alive[stage][chunk]);
@@ -75,7 +79,6 @@ std::vector<MemoryParts> memoryOfPlan(const Table &table, const Machine &machine
     } else {
       parts.activations += kept;
     }
-    parts.workspace = std::max(parts.workspace, part.temporary);
   });
   std::vector<int64_t> layers = divideLayers(table, machine);
   bool isFirst = true;
@@ -90,8 +93,13 @@ std::vector<MemoryParts> memoryOfPlan(const Table &table, const Machine &machine
     stages[at % p].activations += bytes * double(alive[at % p][at / p].toBackward);
     // Computes it in every chunk, of which the first alone keeps it where nothing decides what is computed again.
     if (layers[at] > 0 && (choices.recompute != Kept::All || std::exchange(isFirst, false)))
-      stages[at % p].activations += bytesOf(table.keptOnce, alive[at % p][at / p]);
+      stages[at % p].activations += bytesOf(table.shared.kept, alive[at % p][at / p]);
   }
+  // Shares what is alive only while a chunk computes: chunks of a stage do so one after the other.
+  std::vector<ChunkShape> shapes = shapesOf(table, machine);
+  for (size_t at = 0; at < shapes.size(); ++at)
+    if (auto bytes = table.workspace.find(shapes[at]); bytes != table.workspace.end())
+      stages[at % p].workspace = std::max(stages[at % p].workspace, bytes->second);
   for (MemoryParts &stage : stages)
     stage.gradients += table.stepStates.gradients;
   return stages;

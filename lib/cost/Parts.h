@@ -14,6 +14,8 @@ template <class Visit> void visitParts(const Table &table, const Machine &machin
     int64_t stage = int64_t(chunk) % machine.choices.mesh.pp, ofStage = int64_t(chunk) / machine.choices.mesh.pp;
     if (chunk == 0)
       visit(stage, table.before, ofStage);
+    if (table.isOfPlan && layers[chunk] > 0)
+      visit(stage, table.shared, ofStage);
     for (int64_t i = 0; i < layers[chunk]; ++i, ++next)
       visit(stage, table.kinds[table.layers[next]], ofStage);
     if (chunk + 1 == layers.size())

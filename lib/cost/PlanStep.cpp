@@ -1,6 +1,7 @@
 #include "lib/cost/PlanStep.h"
 
 #include "lib/cost/Collectives.h"
+#include "lib/cost/PlanPipeline.h"
 
 #include <algorithm>
 #include <map>
@@ -33,25 +34,54 @@ void addShards(const Table &table, const Machine &machine, WorkTimes &times, Sta
     for (bool isForward : {true, false}) {
       auto work = isForward ? &Part::forward : &Part::backward;
       auto at = [&](size_t i) -> Stage::PartPass & { return parts[std::ptrdiff_t(isForward ? i : count - 1 - i)]; };
-      auto gatherOf = [&](size_t i) { return i < count ? dataTime(machine, at(i).part->*work, Transfer::AllGather) : 0; };
-      double late = gatherOf(0), scattered = 0; // seconds that a part waits for its weights; of gradients on their way
+      auto gatherOf = [&](size_t i) { return dataTime(machine, at(i).part->*work, Transfer::AllGather); };
+      // Returns the seconds in which the weights of the next part that has some are gathered, ahead of it. Those of the head
+      // have the last norm before them alone.
+      auto isHead = [&](size_t i) { return isForward && i > 0 && at(i).part == &table.after; };
+      auto nextGather = [&](size_t from) {
+        for (; from < count && !isHead(from); ++from)
+          if (double seconds = gatherOf(from); seconds > 0)
+            return seconds;
+        return 0.0;
+      };
+      // Holds seconds that a part waits for its weights, and of gradients on their way, those of weights apart from the rest
+      // where a schedule splits them.
+      double late = nextGather(0), scattered = 0, ofWeights = 0;
+      auto scatterOf = [&](const Work &made) {
+        return dataTime(machine, made, Transfer::ReduceScatter) + dataTime(machine, made, Transfer::AllReduce);
+      };
+      // Returns what work of `alone` seconds waits for collectives that are busy that long, and what of these is left behind it.
+      auto beside = [&](const Work &one, double alone, double busy) -> std::pair<double, double> {
+        if (busy <= 0 || !overlaps)
+          return {0, busy};
+        if (hides) // what hides the collectives of a layer hides these alike
+          return {0, std::max(0.0, busy - alone)};
+        return {times.of(one, busy) - times.of(one, 0), std::max(0.0, busy - times.of(one, busy))};
+      };
       for (size_t i = 0; i < count; ++i) {
         Stage::PartPass &each = at(i);
         PassTime &pass = isForward ? each.forward : each.backward;
-        double alone = pass.exposed.sum(), busy = std::exchange(scattered, 0) + gatherOf(i + 1), waits = late;
-        if (busy > 0 && hides) { // what hides the collectives of a layer hides these alike
-          late = std::max(0.0, busy - alone);
-        } else if (busy > 0 && overlaps) {
-          waits += times.of(each.part->*work, busy) - times.of(each.part->*work, 0);
-          late = std::max(0.0, busy - times.of(each.part->*work, busy));
-        } else {
-          late = busy;
+        const double alone = pass.exposed.sum();
+        const bool hasWeights = gatherOf(i) > 0;
+        auto [added, left] = beside(each.part->*work, alone, std::exchange(scattered, 0) + (hasWeights ? nextGather(i + 1) : 0));
+        double waits = added + (isHead(i) ? gatherOf(i) : 0) + (hasWeights ? late : 0), waitsOfWeights = 0;
+        late = left + (hasWeights ? 0 : std::max(0.0, late - (overlaps ? alone : 0)));
+        if (!isForward) {
+          // Waits for what is on its way when a layer has been computed: its own sum takes the same place.
+          auto [before, behind] = beside(each.part->weightGradients, pass.weights, ofWeights);
+          waitsOfWeights = before + behind;
+          scattered += scatterOf(each.part->backward);
+          ofWeights = scatterOf(each.part->weightGradients);
         }
-        if (!isForward)
-          for (Work Part::*made : {&Part::backward, &Part::weightGradients})
-            scattered += dataTime(machine, each.part->*made, Transfer::ReduceScatter) + dataTime(machine, each.part->*made, Transfer::AllReduce);
-        if (each.part == &table.before || each.part == &table.after || i + 1 == count)
+        if (each.part == &table.before || each.part == &table.after || i + 1 == count) {
           waits += std::exchange(scattered, 0);
+          waitsOfWeights += std::exchange(ofWeights, 0);
+        }
+        if (!isForward) {
+          waits += waitsOfWeights;
+          pass.weights += waitsOfWeights;
+          stage.backward.weights += waitsOfWeights;
+        }
         if (i + 1 == count)
           waits += late;
         pass.exposed.dp += waits;
@@ -93,7 +123,8 @@ double sumsBehind(const Machine &machine, const Stage &stage) {
   return std::max(0.0, end - now);
 }
 
-// Returns the seconds of the update of a stage's weights, of whose kernels one is for all layers of a kind.
+// Returns the seconds of the update of a stage's weights, of whose kernels one is for all layers of a kind, and of what a step
+// begins with.
 double updateTime(const Table &table, const Machine &machine, const Stage &stage) {
   const Choices &choices = machine.choices;
   if (choices.offload == Offload::Optimizer || choices.moments != Number::Fp32)
@@ -102,6 +133,8 @@ double updateTime(const Table &table, const Machine &machine, const Stage &stage
   std::set<const Part *> kinds;
   for (const auto &[part, forward, backward] : stage.parts) {
     bytes += part->update.bytes;
+    if (!writesFirst(choices)) // sums of gradients are zeroed
+      bytes += part->states.gradients;
     bool isNew = kinds.insert(part).second;
     operations += isNew ? part->update.operations : 0;
     for (const Collective &c : part->update.collectives)
@@ -122,7 +155,7 @@ void llmc::cost::composePlan(const Table &table, const Machine &machine, std::ve
   const Choices &choices = machine.choices;
   const Stage &longest = *std::max_element(stages.begin(), stages.end(), [](const Stage &a, const Stage &b) { return a.microBatch() < b.microBatch(); });
   double m = double(choices.microBatches), all = 0;
-  std::vector<double> ends = runSchedule(passesOf(stages, choices.order, true), choices.order, choices.microBatches, messageOf(table, machine));
+  std::vector<double> ends = runExchanges(passesOf(stages, choices.order, true), choices.order, choices.microBatches, messageOf(table, machine));
   double end = *std::max_element(ends.begin(), ends.end()), summed = 0, gathered = 0, optimizer = 0;
   for (size_t i = 0; i < stages.size(); ++i) {
     all += stages[i].microBatch();

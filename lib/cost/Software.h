@@ -79,6 +79,10 @@ struct Choices {
   double elementBytes() const { return precision == Number::Fp32 ? 4 : 2; }
 };
 
+// Returns whether our own plans let products write sums of gradients instead of adding to zeros: a backward that runs once a
+// step does, the first of two at most (passes/5-schedule/WriteFirst).
+inline bool writesFirst(const Choices &choices) { return choices.microBatches <= 2; }
+
 } // namespace llmc::cost
 
 #endif // LLMC_LIB_COST_SOFTWARE_H

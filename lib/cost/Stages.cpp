@@ -18,6 +18,7 @@ public:
     if (!priced)
       return;
     before_ = price(table.before, false);
+    shared_ = price(table.shared, false);
     after_ = price(table.after, false);
     for (const Part &kind : table.kinds)
       kinds_.push_back(price(kind, true));
@@ -31,6 +32,7 @@ public:
   double addExposed(const Work &work, double sent, TimeParts &exposed) const;
   const PartTime &layer(size_t index) const { return kinds_[table_.layers[index]]; }
   const PartTime &before() const { return before_; }
+  const PartTime &shared() const { return shared_; }
   const PartTime &after() const { return after_; }
 
 private:
@@ -40,7 +42,7 @@ private:
 
   const Table &table_;
   const Machine &m_;
-  PartTime before_, after_;
+  PartTime before_, shared_, after_;
   std::vector<PartTime> kinds_;
 };
 
@@ -234,6 +236,13 @@ std::vector<Stage> priceWith(const Pricer &pricer, const Table &table, const Mac
     stage.chunks.push_back(0);
     if (chunk == 0)
       add(pricer.before(), table.before);
+    if (table.isOfPlan && layers[chunk] > 0) {
+      Pricer::PartTime shared = pricer.shared();
+      // Computes it again in a backward, of chunks but the first, where nothing decides what is kept.
+      if (choices.recompute == Kept::All && chunk > 0)
+        shared.backward += shared.forward;
+      add(shared, table.shared);
+    }
     for (int64_t i = 0; i < layers[chunk]; ++i, ++next)
       add(pricer.layer(next), table.kinds[table.layers[next]]);
     if (chunk == p * v - 1) {

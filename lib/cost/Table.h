@@ -5,7 +5,9 @@
 #ifndef LLMC_LIB_COST_TABLE_H
 #define LLMC_LIB_COST_TABLE_H
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace llmc::cost {
@@ -81,10 +83,10 @@ struct Parameters {
   double all() const { return dense + expert; }
 };
 
-// Counts bytes of one rank by the role of the states that they hold.
+// Counts bytes of one rank by the role of the states that they hold; `received` is what the update reads of sums over ranks
+// that do not lie where the gradients do: a rank's part of them, or sums in another type.
 struct States {
-  double weights = 0, masters = 0, moments = 0, gradients = 0;
-  double sum() const { return weights + masters + moments + gradients; }
+  double weights = 0, masters = 0, moments = 0, gradients = 0, received = 0;
 };
 
 // Counts the bytes that a micro-batch keeps: from its forward to its backward, and where a schedule splits the gradients of
@@ -106,13 +108,19 @@ struct Part {
   double inputs = 0, unfused = 0, products = 0, carried = 0;
   double logits = 0; // elements of the head's product
   // Holds what our own plans have besides, whose `backward` computes again what is not kept. `weightGradients` is what a
-  // zero-bubble schedule does apart from it, `update` what the optimizer does of it once a step. `temporary` are the most
-  // bytes that are alive beside states and what is kept while it is computed.
+  // zero-bubble schedule does apart from it, `update` what the optimizer does of it once a step.
   Work weightGradients, update;
   States states;
   KeptBytes kept;
   bool keepsInput = false, keepsGradient = false; // of a layer: what comes from the layer before, and back from the next one
-  double temporary = 0;
+};
+
+// Describes what a chunk of a pipeline has, as far as it decides what is alive beside states and slots of micro-batches: whether
+// the embedding or the head, and the kinds of the layers that stand for all of it (ChunkShape.h).
+struct ChunkShape {
+  bool hasFirst = false, hasLast = false;
+  std::vector<int> kinds;
+  auto operator<=>(const ChunkShape &) const = default;
 };
 
 struct Table {
@@ -126,8 +134,9 @@ struct Table {
   bool isOfPlan = false;    // extracted from the kernels of our own plans, not from the ops that a stack fuses by itself
   Work step;                // of our own plans: what an update does whatever the stage has
   States stepStates;        // of our own plans: what each stage has
-  KeptBytes keptOnce;       // of our own plans: what a chunk keeps that all of its layers read
+  Part shared;              // of our own plans: what a chunk computes and keeps that all of its layers read (angles, masks)
   double sentForward = 0, sentBackward = 0; // of our own plans: bytes of a message from a stage to the next, and back
+  std::map<ChunkShape, double> workspace;   // of our own plans: bytes beside states and slots, by what a chunk has
 };
 
 } // namespace llmc::cost

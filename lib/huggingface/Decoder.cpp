@@ -313,6 +313,13 @@ BuiltModel hf::buildDecoder(MLIRContext &context, Config &config, const CompileO
     for (Rope &rope : decoder.ropes)
       rope.countsOnly = options.leavesOutAngles;
   }
+  if (!options.layersKept.empty()) {
+    std::vector<DecoderLayer> kept;
+    for (int64_t layer : options.layersKept)
+      kept.push_back(decoder.layers[layer]);
+    decoder.layers = std::move(kept);
+    sparse = llvm::count_if(decoder.layers, [](const DecoderLayer &layer) { return layer.sparse; });
+  }
   ModelBuilder builder(context, options.batchRows(), out.sequence);
   Forward forward(builder, decoder, options.batchRows());
   out.module = builder.finish(forward.logits());

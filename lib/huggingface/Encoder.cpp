@@ -141,6 +141,8 @@ BuiltModel hf::buildEncoder(MLIRContext &context, Config &config, const CompileO
   // Builds two: where norms follow what they norm, one layer alone does not show where the next would begin.
   if (options.oneLayerOfEach)
     out.layerKinds.assign(std::exchange(encoder.layers, std::min<int64_t>(2, encoder.layers)), 0);
+  if (!options.layersKept.empty())
+    encoder.layers = int64_t(options.layersKept.size()); // all are equal
   ModelBuilder builder(context, options.batchRows(), out.sequence);
   out.module = builder.finish(Forward(builder, encoder, options.batchRows()).logits());
   return out;

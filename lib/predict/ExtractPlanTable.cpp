@@ -4,7 +4,6 @@
 #include "dialects/graph/Repeat.h"
 #include "dialects/parallel/Annotations.h"
 #include "lib/predict/Layers.h"
-#include "lib/predict/Temporaries.h"
 #include "lib/predict/Values.h"
 #include "lib/predict/WorkCounter.h"
 
@@ -76,10 +75,25 @@ size_t PlanExtractor::kindOf(graph::RepeatOp repeat, Stage stage) {
   return std::min(isForward ? at : repeats.size() - 1 - at, kinds_.size() - 1);
 }
 
+// Returns whether layers alone read what an op computes, all of them the same; or another pass, for which it is kept.
+static bool isShared(Operation *op) {
+  bool isRead = false;
+  for (OpOperand &use : op->getUses()) {
+    Operation *user = use.getOwner();
+    if (isa<func::ReturnOp>(user))
+      continue;
+    auto repeat = dyn_cast<graph::RepeatOp>(user);
+    if (repeat ? !llvm::is_contained(repeat.getCaptured(), use.get()) : !isShared(user))
+      return false;
+    isRead = true;
+  }
+  return isRead;
+}
+
 // Returns what an op beside the layers belongs to: a second stage has what follows them alone.
 Part &PlanExtractor::partAt(Operation *op, func::FuncOp func, Stage stage) {
   if (stages_ > 1)
-    return stage.index ? table_.after : table_.before;
+    return stage.index ? table_.after : isShared(op) ? table_.shared : table_.before;
   auto repeats = repeatsOf(func);
   bool isFirst = repeats.empty() || op->isBeforeInBlock(repeats.front());
   return isFirst == (func == stage.forward) ? table_.before : table_.after;
@@ -115,16 +129,26 @@ void PlanExtractor::countWork(func::FuncOp func, Stage stage, Work Part::*work) 
       for (Operation &inner : repeat.getBlock())
         counter_.count(&inner, part.*work);
       counter_.finish(part.*work);
-      part.temporary = std::max(part.temporary, temporaryBytes(repeat.getBlock()));
       continue;
     }
     counter_.count(&op, partAt(&op, func, stage).*work);
   }
   // Takes what stands before and after the layers for one: readers of another part wait, too.
-  for (Part *part : {&table_.before, &table_.after})
+  for (Part *part : {&table_.before, &table_.shared, &table_.after})
     counter_.finish(part->*work);
-  Part &around = stage.index ? table_.after : table_.before;
-  around.temporary = std::max(around.temporary, temporaryBytes(func.getBody().front()));
+}
+
+// Returns the bytes of a sum of gradients over ranks that outlives the last backward (passes/5-schedule/BucketReductions)
+// and lies in no state.
+static double receivedBytes(Operation *op) {
+  if (auto scatter = dyn_cast<parallel::ReduceScatterOp>(op))
+    return bytesOf(scatter->getResult(0));
+  if (!isa<parallel::AllReduceOp>(op))
+    return 0;
+  // Adds in place what lies in a state, or what another sum has left.
+  Value summed = wholeOf(op->getOperand(0));
+  bool isThere = isa<BlockArgument>(summed) || isa<parallel::CollectiveOpInterface>(summed.getDefiningOp());
+  return isThere ? 0 : bytesOf(op->getResult(0));
 }
 
 // Counts what an update does by whose states it reads; an op on the states of all layers of a kind is one for each.
@@ -148,13 +172,20 @@ void PlanExtractor::countUpdate(Stage stage) {
       if (owner.part && elementsOf(result.getType()) > 1)
         owners[result] = owner;
     Work work;
+    double received = 0;
+    auto count = [&](Operation *counted) {
+      counter_.count(counted, work);
+      received += receivedBytes(counted);
+    };
     if (auto repeat = dyn_cast<graph::RepeatOp>(op)) {
       for (Operation &inner : repeat.getBlock())
-        counter_.count(&inner, work);
+        count(&inner);
       owner.layers = 1; // the body is of one
     } else {
-      counter_.count(&op, work);
+      count(&op);
     }
+    if (owner.part)
+      owner.part->states.received += received / owner.layers;
     // Leaves what the first stage does to each stage.
     if (!owner.part && stage.index)
       continue;
@@ -274,7 +305,7 @@ void PlanExtractor::countKept(Stage stage) {
         return repeat && llvm::is_contained(repeat.getCaptured(), arg);
       });
       if (isOfAll)
-        table_.keptOnce.*until += bytesOf(arg);
+        table_.shared.kept.*until += bytesOf(arg);
       else
         owner.part->kept.*until += bytesOf(arg) / owner.layers;
     }

@@ -26,6 +26,11 @@ bool predict::feedsExperts(Value value) {
   return false;
 }
 
+ArrayAttr predict::layerKinds(ModuleOp module) {
+  auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
+  return model ? model.getAs<ArrayAttr>("layer_kinds") : ArrayAttr();
+}
+
 static Part scaled(const Part &part, double factor) {
   Part out = part;
   for (Work *work : {&out.forward, &out.backward, &out.weightGradients, &out.update}) {
@@ -53,8 +58,7 @@ void predict::setLayers(ModuleOp module, ArrayRef<graph::RepeatOp> repeats, int6
         table.width = double(type.getShape().back());
   }
   table.kinds = std::move(kinds);
-  auto model = module->getAttrOfType<DictionaryAttr>(graph::kModel);
-  auto of = model ? model.getAs<ArrayAttr>("layer_kinds") : ArrayAttr();
+  ArrayAttr of = layerKinds(module);
   if (!of) {
     table.layers = std::move(built);
     return;

@@ -11,6 +11,10 @@ namespace llmc::predict {
 // Returns the folded layers of a function, in order.
 llvm::SmallVector<graph::RepeatOp> repeatsOf(mlir::func::FuncOp func);
 
+// Returns which of the layers of a module that has one of each kind each layer of the model is like; null of a module that has
+// all of its layers.
+mlir::ArrayAttr layerKinds(mlir::ModuleOp module);
+
 // Sets kind and width of all layers of the model: a repeat is a kind. Kinds whose body has several layers become the mean
 // of these. `rings` is how many attentions one of the model became.
 void setLayers(mlir::ModuleOp module, llvm::ArrayRef<graph::RepeatOp> repeats, int64_t rings, std::vector<cost::Part> kinds,

@@ -5,7 +5,8 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/predict/ExtractPlanTable.h"
 #include "lib/predict/ExtractTable.h"
-#include "passes/2-train/DivideLayers/Balance.h"
+#include "lib/predict/Layers.h"
+#include "passes/2-train/DivideLayers/Costs.h"
 
 using namespace llmc;
 
@@ -43,8 +44,9 @@ int64_t countLayers(mlir::ModuleOp module) {
 
 // Partitions the model as the table needs it: where our own plans have stages, what follows the layers has one of its own.
 // Sets the choices of `own` that say so. `asRows`: experts have room for the rows that they get on average, unless a
-// choice gives them more.
-mlir::OwningOpRef<mlir::ModuleOp> partition(mlir::MLIRContext &context, CompileOptions &own, const cost::Choices &choices, bool asRows) {
+// choice gives them more. Sets `costs` to those of the layers that are there.
+mlir::OwningOpRef<mlir::ModuleOp> partition(mlir::MLIRContext &context, CompileOptions &own, const cost::Choices &choices,
+                                            bool asRows, stages::LayerCosts &costs) {
   const int64_t stages = choices.software == cost::Profile::Llmc ? choices.mesh.pp : 1;
   auto module = readModel(context, own);
   if (!module || failed(runPhases(*module, own, Phase::Import, Phase::Raise)))
@@ -54,6 +56,7 @@ mlir::OwningOpRef<mlir::ModuleOp> partition(mlir::MLIRContext &context, CompileO
   }).wasInterrupted();
   if (own.ep > 1 && own.moeBudget == 0 && mixes && asRows)
     own.moeBudget = 1;
+  costs = stages::costsOf(module->lookupSymbol<mlir::func::FuncOp>("forward"));
   if (int64_t layers = countLayers(*module); stages > 1 && layers > 0) {
     own.pp = 2;
     own.stages = {layers, 0};
@@ -67,23 +70,25 @@ mlir::OwningOpRef<mlir::ModuleOp> partition(mlir::MLIRContext &context, CompileO
 
 // Sets what a table says of memory to what another one of the same model says.
 void takeMemory(cost::Table &table, const cost::Table &from) {
-  auto take = [](cost::Part &part, const cost::Part &other) { part.kept = other.kept, part.temporary = other.temporary; };
-  take(table.before, from.before);
-  take(table.after, from.after);
+  table.before.kept = from.before.kept;
+  table.after.kept = from.after.kept;
   for (size_t i = 0; i < std::min(table.kinds.size(), from.kinds.size()); ++i)
-    take(table.kinds[i], from.kinds[i]);
-  table.keptOnce = from.keptOnce;
+    table.kinds[i].kept = from.kinds[i].kept;
+  table.shared.kept = from.shared.kept;
 }
 
-// Divides the layers as compile does, where nobody asked for other numbers and the program is ours.
-void divideStages(const cost::Table &table, cost::Choices &choices) {
+// Divides the layers as compile does, where nobody asked for other numbers and the program is ours. `costs` are those of the
+// layers of a module, which may have one of each kind alone.
+void divideStages(mlir::ModuleOp module, stages::LayerCosts costs, cost::Choices &choices) {
   if (choices.software != cost::Profile::Llmc || !choices.stages.empty() || choices.mesh.pp == 1)
     return;
-  stages::LayerCosts costs;
-  for (int kind : table.layers)
-    costs.layers.push_back(table.kinds[kind].forward.flops);
-  costs.mayBegin.assign(costs.layers.size(), true);
-  costs.before = table.before.forward.flops, costs.after = table.after.forward.flops;
+  if (mlir::ArrayAttr kinds = predict::layerKinds(module)) {
+    std::vector<double> built = std::exchange(costs.layers, {});
+    for (mlir::Attribute kind : kinds)
+      if (size_t index = size_t(llvm::cast<mlir::IntegerAttr>(kind).getInt()); index < built.size())
+        costs.layers.push_back(built[index]);
+    costs.mayBegin.assign(costs.layers.size(), true);
+  }
   if (auto counts = stages::balance(costs, choices.mesh.pp * choices.chunks))
     choices.stages = *counts;
 }
@@ -123,7 +128,8 @@ std::optional<predict::Prediction> predict::readPrediction(mlir::MLIRContext &co
                                                            const cost::Machine &machine, bool choosesRecompute) {
   bool isOurs = machine.choices.software == cost::Profile::Llmc;
   CompileOptions own = optionsOfTable(options, isOurs), asCompiled = own;
-  auto module = partition(context, own, machine.choices, /*asRows=*/true);
+  stages::LayerCosts costs, ofRoomy;
+  auto module = partition(context, own, machine.choices, /*asRows=*/true, costs);
   if (!module)
     return std::nullopt;
   Prediction out;
@@ -150,16 +156,23 @@ std::optional<predict::Prediction> predict::readPrediction(mlir::MLIRContext &co
       return std::nullopt;
     // Takes memory of a plan that has the room which compile gives experts, and time of one that has their rows.
     if (own.moeBudget != asCompiled.moeBudget) {
-      auto roomy = partition(context, asCompiled, machine.choices, /*asRows=*/false);
+      auto roomy = partition(context, asCompiled, machine.choices, /*asRows=*/false, ofRoomy);
       if (!roomy || !setTables(*roomy, asCompiled, takeMemory))
         return std::nullopt;
     }
     out.table = out.tables.begin()->second;
   }
-  divideStages(out.table, choices);
+  divideStages(*module, std::move(costs), choices);
   if (!checkStages(*module, out.table, choices))
     return std::nullopt;
   auto model = (*module)->getAttrOfType<mlir::DictionaryAttr>(graph::kModel);
+  if (isOurs) {
+    asCompiled.schedule = options.schedule;
+    auto plan = WorkspacePlan::build(context, asCompiled, out.table, out.machine, /*isShort=*/bool(predict::layerKinds(*module)));
+    if (!plan)
+      return std::nullopt;
+    out.workspace = std::make_shared<WorkspacePlan>(std::move(*plan));
+  }
   auto number = [&](llvm::StringRef key) {
     auto value = model ? model.getAs<mlir::IntegerAttr>(key) : mlir::IntegerAttr();
     return value ? value.getInt() : 0;
@@ -181,11 +194,17 @@ std::optional<predict::Prediction> predict::readPrediction(mlir::MLIRContext &co
   return out;
 }
 
-void predict::price(Prediction &prediction) {
+bool predict::price(Prediction &prediction) {
   cost::Machine &machine = prediction.machine;
+  bool isMeasured = true;
   auto fits = [&] {
     if (auto table = prediction.tables.find(machine.choices.recompute); table != prediction.tables.end())
       prediction.table = table->second;
+    if (prediction.workspace && prediction.table.workspace.empty()) {
+      auto workspace = prediction.workspace->measure(modeOf(machine.choices.recompute));
+      isMeasured &= workspace.has_value();
+      prediction.table.workspace = workspace.value_or(std::map<cost::ChunkShape, double>());
+    }
     prediction.memory = cost::predictMemory(prediction.table, machine);
     return llvm::all_of(prediction.memory, [&](const cost::MemoryParts &stage) {
       return stage.sum() <= cost::usableMemory(machine.cluster);
@@ -210,4 +229,5 @@ void predict::price(Prediction &prediction) {
     fits();
   }
   prediction.time = cost::predictStep(prediction.table, machine);
+  return isMeasured;
 }

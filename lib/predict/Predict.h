@@ -6,9 +6,11 @@
 #include "lib/cost/Memory.h"
 #include "lib/cost/Step.h"
 #include "lib/options/Options.h"
+#include "lib/predict/Workspace.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -22,6 +24,7 @@ struct Prediction {
   cost::Machine machine;
   bool choosesRecompute = false; // what is recomputed is the least that fits
   std::map<cost::Kept, cost::Table> tables; // of our own plans: for each choice of what is recomputed that is open
+  std::shared_ptr<const WorkspacePlan> workspace; // of our own plans
   cost::StepTime time;
   std::vector<cost::MemoryParts> memory; // of each stage
   double processPeak = 0; // bytes of the process that has all ranks, on processors that were measured
@@ -32,8 +35,8 @@ struct Prediction {
 std::optional<Prediction> readPrediction(mlir::MLIRContext &context, const CompileOptions &options,
                                          const cost::Machine &machine, bool choosesRecompute);
 
-// Sets time and memory by the table and the machine.
-void price(Prediction &prediction);
+// Sets time and memory by the table and the machine. False after diagnostics: of a plan that cannot be scheduled.
+bool price(Prediction &prediction);
 
 } // namespace llmc::predict
 

@@ -96,6 +96,9 @@ void WorkCounter::count(Operation *op, Work &work) {
   if (isa<graph::RepeatOp, graph::SliceOp, parallel::AxisOffsetOp>(op) || op->hasTrait<OpTrait::IsTerminator>() ||
       (!isOurs_ && isa<graph::ConstantOp, graph::BroadcastOp, graph::IotaOp>(op)))
     return;
+  // Looks up the rows that are the rank's own (passes/5-schedule/LowerCollectives).
+  if (isOurs_ && isa<parallel::AllSliceOp>(op))
+    return countMove(op->getResult(0), work);
   if (auto collective = dyn_cast<parallel::CollectiveOpInterface>(op))
     return countCollective(collective, work);
   if (isOurs_ && countOfPlan(op, work))
@@ -287,16 +290,31 @@ void WorkCounter::countOuter(graph::GroupedOuterOp op, Work &work) {
   add(work, product, rootOf(op.getLhs()), Joins::Columns);
 }
 
-// Returns how many slices stand before the dimension that ranks put together or cut: more than 32 are transposed before
-// and after (passes/5-schedule/LowerCollectives).
-static double slicesBefore(Operation *op) {
-  auto dim = op->getAttrOfType<IntegerAttr>("dim");
-  if (!dim || !isa<parallel::AllGatherOp, parallel::ReduceScatterOp>(op))
-    return 1;
+// Returns the elements of the dimensions before one.
+static double slicesBefore(Value value, int64_t dim) {
   double slices = 1;
-  for (int64_t size : cast<RankedTensorType>(op->getOperand(0).getType()).getShape().take_front(dim.getInt()))
+  for (int64_t size : cast<RankedTensorType>(value.getType()).getShape().take_front(dim))
     slices *= double(size);
   return slices;
+}
+
+// Returns whether a collective is of tensors that are transposed so that the parts of a member lie together, and back:
+// before it, and after it (passes/5-schedule/LowerCollectives).
+static std::pair<bool, bool> transposes(Operation *op) {
+  if (auto exchange = dyn_cast<parallel::AllToAllOp>(op)) {
+    bool moves = exchange.getSplit() != 0 || exchange.getConcat() != 0;
+    return {moves && slicesBefore(exchange.getOperand(), exchange.getSplit()) > 1,
+            moves && slicesBefore(exchange.getResult(), exchange.getConcat()) > 1};
+  }
+  auto dim = op->getAttrOfType<IntegerAttr>("dim");
+  bool both = dim && isa<parallel::AllGatherOp, parallel::ReduceScatterOp>(op) && slicesBefore(op->getOperand(0), dim.getInt()) > 32;
+  return {both, both};
+}
+
+void WorkCounter::countMove(Value moved, Work &work) {
+  work.bytes += 2 * bytesOf(moved);
+  ++work.operations;
+  work.order.push_back({Entry::OfKernel, 0, 2 * bytesOf(moved)});
 }
 
 void WorkCounter::countCollective(parallel::CollectiveOpInterface op, Work &work) {
@@ -313,16 +331,16 @@ void WorkCounter::countCollective(parallel::CollectiveOpInterface op, Work &work
   out.bytes = std::max(bytesOf(operand), out.kind == Transfer::AllGather ? bytesOf(result) : 0.0);
   out.role = roleOf(op);
   out.group = groupOf(op.getAxes());
-  if (isOurs_ && slicesBefore(op) > 32) { // puts the dimension in front, and back
-    for (Value turned : {operand, result}) {
-      work.bytes += 2 * bytesOf(turned);
-      ++work.operations;
-      work.order.push_back({Entry::OfKernel, 0, 2 * bytesOf(turned)});
-    }
-  }
-  if (isOurs_)
+  auto [before, after] = isOurs_ ? transposes(op) : std::pair(false, false);
+  if (before)
+    countMove(operand, work);
+  if (isOurs_ && !after)
     collectives_.push_back(op);
   enter(op, work, {Entry::OfCollective, work.collectives.size()});
+  if (after) { // reads what has come at once
+    work.order.back().until = work.order.size();
+    countMove(result, work);
+  }
   work.collectives.push_back(out);
   ++work.operations;
 }

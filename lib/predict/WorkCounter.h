@@ -33,6 +33,8 @@ private:
   void countMatmul(graph::MatmulOp op, cost::Work &work);
   void countGrouped(graph::GroupedMatmulOp op, cost::Work &work);
   void countOuter(graph::GroupedOuterOp op, cost::Work &work);
+  // Counts a kernel of our own plans that moves a value.
+  void countMove(mlir::Value moved, cost::Work &work);
   void countCollective(parallel::CollectiveOpInterface op, cost::Work &work);
   void countBytes(mlir::Operation *op, cost::Work &work);
   cost::Group groupOf(mlir::ArrayAttr axes);

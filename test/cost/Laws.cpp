@@ -129,7 +129,9 @@ TEST(Laws, SchedulesKeepTheirOrder) {
     c.order = Order::Interleaved, c.chunks = 4;
     // Gathers weights for each chunk anew with ZeRO 3.
     if (!run.table.isOfPlan || c.zero < 2)
-      EXPECT_NEAR(predictStep(run.table, run.machine).parts.bubble * 4, plain.parts.bubble, 1e-6 * plain.step);
+      // Exchanges of our own plans wait for all of their messages.
+      EXPECT_NEAR(predictStep(run.table, run.machine).parts.bubble * 4, plain.parts.bubble,
+                  run.table.isOfPlan ? 0.03 * plain.parts.bubble : 1e-6 * plain.step);
   }
 }
 

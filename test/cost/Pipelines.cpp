@@ -1,9 +1,10 @@
 // Schedules run on passes of equal length, beside the idle time and the memory that their papers give.
-#include "lib/cost/Pipeline.h"
+#include "lib/cost/PlanPipeline.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 using namespace llmc;
 using namespace llmc::cost;
@@ -32,6 +33,32 @@ TEST(Pipeline, FillsAndDrainsAsInThePapers) {
 // Sends each micro-batch p - 1 times on and p - 1 times back.
 TEST(Pipeline, WaitsForMessages) {
   EXPECT_NEAR(endOf(4, 1, Order::GPipe, 8, {1, 2, 0}, 0.25), 3 * 11 + 6 * 0.25, 1e-9);
+}
+
+// Exchanges messages in columns of the schedule: where all passes are equal, a pass waits for what it needs alone.
+TEST(Pipeline, ExchangesHoldUpNoEqualPasses) {
+  for (auto [order, v, each] : {std::tuple(Order::GPipe, 1, ChunkPasses{1, 1, 0}), {Order::OneFOneB, 1, {1, 1, 0}},
+                                {Order::Interleaved, 2, {1, 1, 0}}, {Order::ZeroBubble, 1, {1, 1, 1}}})
+    for (int64_t p : {1, 2, 4, 8}) {
+      if (order == Order::Interleaved && p == 1)
+        continue;
+      std::vector<std::vector<ChunkPasses>> passes(p, std::vector<ChunkPasses>(v, each));
+      EXPECT_EQ(runExchanges(passes, order, 2 * p, 0), runSchedule(passes, order, 2 * p, 0)) << int(order) << ", " << p;
+    }
+}
+
+// Holds passes of unequal length up for less than one of them in a step, and no stage ends before its messages let it.
+TEST(Pipeline, ExchangesHoldUpLittle) {
+  for (auto [order, weights] : {std::pair(Order::GPipe, 0.0), {Order::OneFOneB, 0.0}, {Order::ZeroBubble, 0.5}})
+    for (int64_t p : {2, 3, 4}) {
+      std::vector<std::vector<ChunkPasses>> passes(p, {ChunkPasses{1, 2 - weights, weights}});
+      passes.back().front().backward += 1; // has the head
+      std::vector<double> ours = runExchanges(passes, order, 3 * p, 0.01), least = runSchedule(passes, order, 3 * p, 0.01);
+      for (int64_t stage = 0; stage < p; ++stage) {
+        EXPECT_GE(ours[stage], least[stage] - 1e-9) << int(order) << ", " << p;
+        EXPECT_LT(ours[stage], least[stage] + 1) << int(order) << ", " << p;
+      }
+    }
 }
 
 TEST(Pipeline, KeepsAsManyMicroBatchesAsThePapersSay) {

@@ -59,7 +59,6 @@ inline cost::Table planTable(cost::Table table, int64_t dp = 1, int64_t tp = 1, 
     }
     part.kept.toBackward = part.inputs;
     part.keepsInput = true;
-    part.temporary = part.carried;
     part.update.bytes = 30 * masters;
     part.update.operations = 4;
     cost::Collective sum{zero ? cost::Transfer::ReduceScatter : cost::Transfer::AllReduce, cost::Role::Data, {dp, tp}, 4 * elements};

@@ -76,6 +76,9 @@ def equal(folder, name, flags):
         for what in ("weights", "masters", "gradients", "optimizer"):
             same(f"stage {ours['stage']}, bytes of {what}", ours[what], theirs[what], PADDING)
         same(f"stage {ours['stage']}, bytes of activations", ours["activations"], theirs["activations"], counts * theirs["activations"])
+        # Counts each tensor without what lies between it and the next one, which begins a cache line.
+        same(f"stage {ours['stage']}, bytes of the arena", ours["peak"], theirs["arena_bytes"],
+             theirs["gaps"] + counts * theirs["arena_bytes"])
     priced, real = by_kind(told["traffic"], lambda t: t["bytes"]), collectives(program)
     calls = by_kind(told["traffic"], lambda t: t["calls"])
     for key in sorted(set(priced) | set(real)):

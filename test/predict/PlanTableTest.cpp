@@ -1,12 +1,9 @@
 // The table of our own plans, extracted from one layer of each kind, beside that of all layers: FLOPs, kernels, bytes of
-// states, of each collective and of what is kept are equal; and what is alive while a block is computed.
+// states, of each collective and of what is kept are equal.
 #include "Models.h"
 
 #include "lib/pipeline/Pipeline.h"
 #include "lib/predict/ExtractPlanTable.h"
-#include "lib/predict/Temporaries.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
 
@@ -48,6 +45,7 @@ struct Sums {
       for (const cost::Collective &c : work->collectives)
         by["collective " + std::to_string(int(c.kind)) + " of role " + std::to_string(int(c.role))] += c.bytes;
     by["weights"] += part.states.weights, by["masters"] += part.states.masters, by["moments"] += part.states.moments;
+    by["received"] += part.states.received;
     by["gradients"] += part.states.gradients, by["kept"] += part.kept.sum(), by["parameters"] += part.wholeParameters;
   }
 };
@@ -66,24 +64,6 @@ TEST(PlanTable, OneLayerOfEachKindStandsForAll) {
           // Reads scalars for each op on the states of all layers of a kind.
           EXPECT_NEAR(one.by[what], sum, (what == "bytes of the update" ? 0.01 : 1e-9) * sum) << where << ", " << what;
       }
-}
-
-TEST(PlanTable, CountsWhatIsAliveAtOnce) {
-  LoadedContext context;
-  auto module = mlir::parseSourceString<mlir::ModuleOp>(R"(
-    func.func @f(%x: tensor<4xf32>) -> tensor<8xf32> {
-      %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
-      %v = graph.reshape %a : (tensor<4xf32>) -> tensor<2x2xf32>
-      %b = graph.exp %v : (tensor<2x2xf32>) -> tensor<2x2xf32>
-      %c = graph.reshape %b : (tensor<2x2xf32>) -> tensor<4xf32>
-      %d = graph.exp %c : (tensor<4xf32>) -> tensor<4xf32>
-      %e = graph.concat %c, %d {dim = 0} : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
-      return %e : tensor<8xf32>
-    })", &context);
-  ASSERT_TRUE(module);
-  auto func = *module->getOps<mlir::func::FuncOp>().begin();
-  // Has two of 16 bytes at a time; the result is given away.
-  EXPECT_EQ(predict::temporaryBytes(func.getBody().front()), 32);
 }
 
 } // namespace

@@ -81,7 +81,7 @@ TEST(Prediction, PartsSum) {
   ASSERT_TRUE(machine && errors.empty());
   auto prediction = predict::readPrediction(context, options, *machine, true);
   ASSERT_TRUE(prediction);
-  predict::price(*prediction);
+  ASSERT_TRUE(predict::price(*prediction));
   nlohmann::json chosen = predict::predictionJson(*prediction)["chosen"];
   double time = 0, memory = 0;
   for (const auto &[name, seconds] : chosen["time_s"].items())

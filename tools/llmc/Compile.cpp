@@ -193,7 +193,8 @@ std::optional<PredictedStep> predictStep(MLIRContext &context, const CompileOpti
   auto prediction = predict::readPrediction(context, options, machine, options.recompute == Recompute::Auto);
   if (!prediction)
     return std::nullopt;
-  predict::price(*prediction);
+  if (!predict::price(*prediction))
+    return std::nullopt;
   PredictedStep predicted{prediction->time.step, prediction->time.modelFlops, double(options.ranks()) * machine.peak()};
   const auto &host = machine.cluster.host;
   if (!host)

@@ -109,7 +109,8 @@ int runPlan(const CommandLine &line) {
   auto prediction = predict::readPrediction(context, options, *machine, !line.has("--recompute") || options.recompute == Recompute::Auto);
   if (!prediction)
     return 1;
-  predict::price(*prediction);
+  if (!predict::price(*prediction))
+    return 1;
   if (prediction->machine.cluster.host && failed(simulatePlan(context, options, *prediction)))
     return 1;
   if (line.json)

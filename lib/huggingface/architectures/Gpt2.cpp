@@ -137,6 +137,8 @@ static BuiltModel build(MLIRContext &context, Config &config, const CompileOptio
   // Takes all for one kind: scales of attention that differ between layers cost nothing.
   if (options.oneLayerOfEach)
     out.layerKinds.assign(std::exchange(model.layers, std::min<int64_t>(1, model.layers)), 0);
+  if (!options.layersKept.empty())
+    model.layers = int64_t(options.layersKept.size());
   ModelBuilder builder(context, options.batchRows(), out.sequence);
   out.module = builder.finish(Forward(builder, model, options.batchRows()).logits());
   return out;

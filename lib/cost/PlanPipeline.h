@@ -1,0 +1,19 @@
+// Runs the order of micro-batches of our own plans with their exchanges of messages (lib/schedules). Tests:
+// test/cost/Pipelines.cpp, test/numerics/simulated.py (beside simulated plans).
+#ifndef LLMC_LIB_COST_PLANPIPELINE_H
+#define LLMC_LIB_COST_PLANPIPELINE_H
+
+#include "lib/cost/Pipeline.h"
+
+namespace llmc::cost {
+
+// Returns when each stage ends its last pass, as runSchedule() does. Messages of a stage that leave or come in one column of
+// the schedule are one exchange: it begins when what it sends is made, the slots that it receives into are free and the
+// exchange before it has ended; a message takes `message` seconds from when both of its ends have begun, and a pass waits
+// for the whole exchange with what it needs.
+std::vector<double> runExchanges(const std::vector<std::vector<ChunkPasses>> &passes, Order order, int64_t microBatches,
+                                 double message);
+
+} // namespace llmc::cost
+
+#endif // LLMC_LIB_COST_PLANPIPELINE_H
