@@ -53,7 +53,7 @@ std::vector<MemoryParts> memoryOfPlan(const Table &table, const Machine &machine
   const Choices &choices = machine.choices;
   const int64_t p = choices.mesh.pp, v = choices.chunks;
   std::vector<MemoryParts> stages(p);
-  std::vector<double> largest(p);
+  std::vector<double> largest(p), updated(p);
   std::vector<std::pair<const Part *, const Part *>> ends(p * v); // of each chunk, in the order of the model
   std::vector<std::vector<Alive>> alive;
   for (int64_t stage = 0; stage < p; ++stage)
@@ -70,6 +70,7 @@ std::vector<MemoryParts> memoryOfPlan(const Table &table, const Machine &machine
     parts.weights += states.weights;
     parts.gradients += states.gradients;
     parts.communication += states.received;
+    updated[stage] += states.updated;
     parts.masters += low || away ? 0 : states.masters;
     parts.optimizer += away ? 0 : states.moments * bytesOf(choices.moments) / 4;
     double kept = bytesOf(part.kept, alive[stage][chunk]);
@@ -97,11 +98,24 @@ std::vector<MemoryParts> memoryOfPlan(const Table &table, const Machine &machine
   }
   // Shares what is alive only while a chunk computes: chunks of a stage do so one after the other.
   std::vector<ChunkShape> shapes = shapesOf(table, machine);
+  std::vector<bool> overSlots(p, true);
   for (size_t at = 0; at < shapes.size(); ++at)
-    if (auto bytes = table.workspace.find(shapes[at]); bytes != table.workspace.end())
-      stages[at % p].workspace = std::max(stages[at % p].workspace, bytes->second);
-  for (MemoryParts &stage : stages)
+    if (auto found = table.workspace.find(shapes[at]); found != table.workspace.end()) {
+      stages[at % p].workspace = std::max(stages[at % p].workspace, found->second.passes);
+      overSlots[at % p] = overSlots[at % p] && found->second.overSlots;
+      // Adds what is no part of the weights of the layers that the shape has.
+      double others = found->second.update - (shapes[at].hasFirst ? table.before.states.updated : 0) -
+                      (shapes[at].hasLast ? table.after.states.updated : 0);
+      for (int kind : shapes[at].kinds)
+        others -= table.kinds[kind].states.updated;
+      updated[at % p] += std::max(0.0, others);
+    }
+  for (int64_t i = 0; i < p; ++i) {
+    MemoryParts &stage = stages[i];
+    double covered = stage.workspace + (choices.zero == 1 ? stage.gradients : 0) + (overSlots[i] ? stage.activations : 0);
+    stage.workspace += std::max(0.0, updated[i] - covered);
     stage.gradients += table.stepStates.gradients;
+  }
   return stages;
 }
 

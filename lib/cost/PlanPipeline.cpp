@@ -157,5 +157,16 @@ std::vector<double> Run::ends() {
 
 std::vector<double> llmc::cost::runExchanges(const std::vector<std::vector<ChunkPasses>> &passes, Order order,
                                              int64_t microBatches, double message) {
-  return Run(passes, order, microBatches, message).ends();
+  const auto p = int64_t(passes.size());
+  constexpr int64_t most = 30'000; // stages x micro-batches that take no time worth telling
+  const int64_t few = std::min(microBatches, 8 * p + microBatches % p);
+  if (p * few > most)
+    return runSchedule(passes, order, microBatches, message);
+  std::vector<double> ends = Run(passes, order, few, message).ends();
+  if (few == microBatches)
+    return ends;
+  std::vector<double> before = Run(passes, order, few - p, message).ends();
+  for (int64_t stage = 0; stage < p; ++stage)
+    ends[stage] += (ends[stage] - before[stage]) * double((microBatches - few) / p);
+  return ends;
 }

@@ -153,8 +153,8 @@ PassTime Pricer::pass(const Work &work, bool backward, bool isLayer) const {
   if (choices.expertOverlap)
     ep = std::max(0.1 * ep, ep - 0.7 * time.exposed.compute);
   double captured = choices.cudaGraphs ? 0.5 : 1; // graphs of a part of each layer
-  // Launches a kernel of ours from a loop in C++: 3 us a call of the driver (cuLaunchKernel).
-  time.host = operations * captured * (choices.software == Profile::Llmc ? 3e-6 : m_.constants.hostOperation);
+  // Replays a step of our own plans as one graph: kernels follow each other without the host, as in a simulated plan.
+  time.host = table_.isOfPlan ? 0 : operations * captured * m_.constants.hostOperation;
   // Waits for each of the two kernels of an operation: 30 us from the end of one to the start of the next.
   if (choices.launchBlocking)
     time.host += operations * 60e-6;

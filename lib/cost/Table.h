@@ -84,9 +84,10 @@ struct Parameters {
 };
 
 // Counts bytes of one rank by the role of the states that they hold; `received` is what the update reads of sums over ranks
-// that do not lie where the gradients do: a rank's part of them, or sums in another type.
+// that do not lie where the gradients do: a rank's part of them, or sums in another type; `updated` what it makes of a rank's
+// part of the weights before ranks gather them, all at once.
 struct States {
-  double weights = 0, masters = 0, moments = 0, gradients = 0, received = 0;
+  double weights = 0, masters = 0, moments = 0, gradients = 0, received = 0, updated = 0;
 };
 
 // Counts the bytes that a micro-batch keeps: from its forward to its backward, and where a schedule splits the gradients of
@@ -123,6 +124,13 @@ struct ChunkShape {
   auto operator<=>(const ChunkShape &) const = default;
 };
 
+// Counts the bytes of an arena beside states and slots: while passes compute, and of the update of the layers of a shape,
+// which lie over these, over sums of gradients that have been scattered, and `overSlots` where nothing touches these any more.
+struct Workspace {
+  double passes = 0, update = 0;
+  bool overSlots = false;
+};
+
 struct Table {
   Part before, after;       // embedding; last norm, head and loss
   std::vector<Part> kinds;  // layers that differ
@@ -136,7 +144,7 @@ struct Table {
   States stepStates;        // of our own plans: what each stage has
   Part shared;              // of our own plans: what a chunk computes and keeps that all of its layers read (angles, masks)
   double sentForward = 0, sentBackward = 0; // of our own plans: bytes of a message from a stage to the next, and back
-  std::map<ChunkShape, double> workspace;   // of our own plans: bytes beside states and slots, by what a chunk has
+  std::map<ChunkShape, Workspace> workspace; // of our own plans, by what a chunk has
 };
 
 } // namespace llmc::cost

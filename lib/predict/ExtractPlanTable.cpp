@@ -25,8 +25,8 @@ struct Owner {
 
 class PlanExtractor {
 public:
-  PlanExtractor(ModuleOp module, int64_t rings)
-      : module_(module), symbols_(module), counter_(parallel::getMesh(module), Profile::Llmc), rings_(rings) {}
+  PlanExtractor(ModuleOp module, ArrayRef<int64_t> bodies)
+      : module_(module), symbols_(module), counter_(parallel::getMesh(module), Profile::Llmc), bodies_(bodies) {}
   Table extract();
 
 private:
@@ -62,7 +62,8 @@ private:
   Table table_;
   std::vector<Part> kinds_;
   std::vector<double> layers_; // of each kind
-  int64_t rings_, stages_ = 1;
+  ArrayRef<int64_t> bodies_; // layers in each repeat's
+  int64_t stages_ = 1;
   SmallVector<graph::RepeatOp> repeats_; // of the first forward
   std::map<std::pair<int64_t, StringRef>, Owner> owners_; // of parameters, by stage
 };
@@ -141,14 +142,23 @@ void PlanExtractor::countWork(func::FuncOp func, Stage stage, Work Part::*work) 
 // Returns the bytes of a sum of gradients over ranks that outlives the last backward (passes/5-schedule/BucketReductions)
 // and lies in no state.
 static double receivedBytes(Operation *op) {
-  if (auto scatter = dyn_cast<parallel::ReduceScatterOp>(op))
-    return bytesOf(scatter->getResult(0));
-  if (!isa<parallel::AllReduceOp>(op))
+  if (!isa<parallel::ReduceScatterOp, parallel::AllReduceOp>(op))
     return 0;
-  // Adds in place what lies in a state, or what another sum has left.
+  // Adds what lies in a state, or what another sum has left; else it is a copy in another type, which is added in place.
   Value summed = wholeOf(op->getOperand(0));
   bool isThere = isa<BlockArgument>(summed) || isa<parallel::CollectiveOpInterface>(summed.getDefiningOp());
-  return isThere ? 0 : bytesOf(op->getResult(0));
+  double part = isa<parallel::ReduceScatterOp>(op) ? bytesOf(op->getResult(0)) : 0;
+  return part + (isThere ? 0 : bytesOf(op->getOperand(0)));
+}
+
+// Returns the bytes of weights that ranks gather from what the update has made of their parts.
+static double updatedBytes(Operation *op) {
+  auto gather = dyn_cast<parallel::AllGatherOp>(op);
+  Value part = gather ? wholeOf(gather.getOperand()) : Value();
+  if (auto arg = dyn_cast_or_null<BlockArgument>(part))
+    if (auto repeat = dyn_cast<graph::RepeatOp>(arg.getOwner()->getParentOp()))
+      part = wholeOf(repeat->getOperand(arg.getArgNumber()));
+  return part && !isa<BlockArgument>(part) ? bytesOf(gather.getOperand()) : 0;
 }
 
 // Counts what an update does by whose states it reads; an op on the states of all layers of a kind is one for each.
@@ -172,10 +182,11 @@ void PlanExtractor::countUpdate(Stage stage) {
       if (owner.part && elementsOf(result.getType()) > 1)
         owners[result] = owner;
     Work work;
-    double received = 0;
+    double received = 0, updated = 0;
     auto count = [&](Operation *counted) {
       counter_.count(counted, work);
       received += receivedBytes(counted);
+      updated += updatedBytes(counted);
     };
     if (auto repeat = dyn_cast<graph::RepeatOp>(op)) {
       for (Operation &inner : repeat.getBlock())
@@ -185,7 +196,7 @@ void PlanExtractor::countUpdate(Stage stage) {
       count(&op);
     }
     if (owner.part)
-      owner.part->states.received += received / owner.layers;
+      owner.part->states.received += received / owner.layers, owner.part->states.updated += updated / owner.layers;
     // Leaves what the first stage does to each stage.
     if (!owner.part && stage.index)
       continue;
@@ -321,8 +332,8 @@ Table PlanExtractor::extract() {
   stages_ = int64_t(stages.size());
   repeats_ = repeatsOf(stages.front().forward);
   kinds_.resize(repeats_.size());
-  for (graph::RepeatOp repeat : repeats_)
-    layers_.push_back(double(repeat.getCount() * graph::layersInBody(repeat)) / double(rings_));
+  for (auto [repeat, layers] : llvm::zip(repeats_, bodies_))
+    layers_.push_back(double(graph::RepeatOp(repeat).getCount() * layers));
   for (Stage stage : stages) {
     countStates(stage);
     countWork(stage.forward, stage, &Part::forward);
@@ -335,11 +346,11 @@ Table PlanExtractor::extract() {
         if (func.getArgAttr(arg.getArgNumber(), parallel::kStageBoundary))
           *sent += bytesOf(arg);
   }
-  setLayers(module_, repeats_, rings_, std::move(kinds_), table_);
+  setLayers(module_, repeats_, bodies_, std::move(kinds_), table_);
   setExperts(stages.front().forward, table_);
   return std::move(table_);
 }
 
 } // namespace
 
-Table predict::extractPlanTable(ModuleOp module, int64_t rings) { return PlanExtractor(module, rings).extract(); }
+Table predict::extractPlanTable(ModuleOp module, ArrayRef<int64_t> bodies) { return PlanExtractor(module, bodies).extract(); }

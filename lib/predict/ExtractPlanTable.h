@@ -10,8 +10,8 @@ namespace llmc::predict {
 
 // Returns the table of a module whose kernels have been found (findKernels in lib/pipeline), with all layers on its first
 // stage and, if it has two, what follows the layers alone on the second. If the module has one layer of each kind
-// (layer_kinds of graph.model), the table has all of them. `rings`: as of extractTable.
-cost::Table extractPlanTable(mlir::ModuleOp module, int64_t rings);
+// (layer_kinds of graph.model), the table has all of them. `bodies`: as of extractTable.
+cost::Table extractPlanTable(mlir::ModuleOp module, llvm::ArrayRef<int64_t> bodies);
 
 } // namespace llmc::predict
 

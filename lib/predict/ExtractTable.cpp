@@ -19,8 +19,8 @@ namespace {
 // Counts the parameters that the block arguments of a function stand for.
 class ParameterCounter {
 public:
-  ParameterCounter(func::FuncOp forward, ModuleOp module, int64_t rings)
-      : forward_(forward), symbols_(module), rings_(rings) {}
+  ParameterCounter(func::FuncOp forward, ModuleOp module, ArrayRef<int64_t> bodies)
+      : forward_(forward), symbols_(module), bodies_(bodies) {}
 
   // Adds those of each repeat to its part, the others to what stands before or after.
   void count(ArrayRef<graph::RepeatOp> repeats, ArrayRef<Part *> parts, Table &table) {
@@ -38,7 +38,7 @@ public:
         if (at == repeats.end())
           continue;
         part = parts[at - repeats.begin()];
-        double layers = double(graph::RepeatOp(*at).getCount() * graph::layersInBody(*at) / rings_);
+        double layers = double(graph::RepeatOp(*at).getCount() * bodies_[at - repeats.begin()]);
         local /= layers, whole /= layers;
         isExpert = feedsExperts(graph::RepeatOp(*at).getBlock().getArgument(use.getOperandNumber()));
         break;
@@ -67,12 +67,12 @@ private:
 
   func::FuncOp forward_;
   SymbolTable symbols_;
-  int64_t rings_;
+  ArrayRef<int64_t> bodies_;
 };
 
 } // namespace
 
-Table predict::extractTable(ModuleOp module, cost::Profile software, int64_t rings) {
+Table predict::extractTable(ModuleOp module, cost::Profile software, ArrayRef<int64_t> bodies) {
   Table table;
   auto forward = module.lookupSymbol<func::FuncOp>("forward_0");
   auto backward = module.lookupSymbol<func::FuncOp>("backward_0");
@@ -85,8 +85,8 @@ Table predict::extractTable(ModuleOp module, cost::Profile software, int64_t rin
   size_t passed = 0;
   for (Operation &op : forward.getBody().front()) {
     if (auto repeat = dyn_cast<graph::RepeatOp>(op)) {
+      KeptCounter kept(graph::layersInBody(repeat) / bodies[passed]);
       Part &part = kinds[passed++];
-      KeptCounter kept(rings);
       for (Operation &inner : repeat.getBlock()) {
         counter.count(&inner, part.forward);
         kept.count(&inner);
@@ -117,9 +117,9 @@ Table predict::extractTable(ModuleOp module, cost::Profile software, int64_t rin
   llvm::SmallVector<Part *> parts;
   for (Part &kind : kinds)
     parts.push_back(&kind);
-  ParameterCounter(forward, module, rings).count(repeats, parts, table);
+  ParameterCounter(forward, module, bodies).count(repeats, parts, table);
 
-  setLayers(module, repeats, rings, std::move(kinds), table);
+  setLayers(module, repeats, bodies, std::move(kinds), table);
   setExperts(forward, table);
   return table;
 }

@@ -11,9 +11,9 @@ namespace llmc::predict {
 
 // Returns the table of a module that phase 4 left for one stage (pp = 1) without ZeRO. If the module has one layer of
 // each kind (layer_kinds of graph.model), the table has all of them. `software` says which products and values are
-// joined (WorkCounter.h), `rings` how many attentions each attention of the model became: cp where keys go around a
-// ring, else 1.
-cost::Table extractTable(mlir::ModuleOp module, cost::Profile software, int64_t rings);
+// joined (WorkCounter.h), `bodies` how many layers the body of each repeat has: more attentions are parts of one, where keys
+// go around a ring.
+cost::Table extractTable(mlir::ModuleOp module, cost::Profile software, llvm::ArrayRef<int64_t> bodies);
 
 } // namespace llmc::predict
 

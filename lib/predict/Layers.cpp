@@ -46,10 +46,10 @@ static Part scaled(const Part &part, double factor) {
   return out;
 }
 
-void predict::setLayers(ModuleOp module, ArrayRef<graph::RepeatOp> repeats, int64_t rings, std::vector<Part> kinds, Table &table) {
+void predict::setLayers(ModuleOp module, ArrayRef<graph::RepeatOp> repeats, ArrayRef<int64_t> bodies, std::vector<Part> kinds, Table &table) {
   std::vector<int> built; // part of each layer that the module has
   for (auto [i, repeat] : llvm::enumerate(repeats)) {
-    int64_t inBody = graph::layersInBody(repeat) / rings;
+    int64_t inBody = bodies[i];
     if (inBody > 1)
       kinds[i] = scaled(kinds[i], 1 / double(inBody));
     built.insert(built.end(), graph::RepeatOp(repeat).getCount() * inBody, int(i));

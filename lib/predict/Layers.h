@@ -16,8 +16,8 @@ llvm::SmallVector<graph::RepeatOp> repeatsOf(mlir::func::FuncOp func);
 mlir::ArrayAttr layerKinds(mlir::ModuleOp module);
 
 // Sets kind and width of all layers of the model: a repeat is a kind. Kinds whose body has several layers become the mean
-// of these. `rings` is how many attentions one of the model became.
-void setLayers(mlir::ModuleOp module, llvm::ArrayRef<graph::RepeatOp> repeats, int64_t rings, std::vector<cost::Part> kinds,
+// of these. `bodies` are the layers of the body of each repeat.
+void setLayers(mlir::ModuleOp module, llvm::ArrayRef<graph::RepeatOp> repeats, llvm::ArrayRef<int64_t> bodies, std::vector<cost::Part> kinds,
                cost::Table &table);
 
 // Sets to how many experts, of how many, a token goes.

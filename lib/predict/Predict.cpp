@@ -42,11 +42,18 @@ int64_t countLayers(mlir::ModuleOp module) {
   return layers;
 }
 
+// Holds a model that is partitioned, and what its layers were before.
+struct Partitioned {
+  mlir::OwningOpRef<mlir::ModuleOp> module; // null after diagnostics
+  stages::LayerCosts costs;
+  std::vector<int64_t> bodies; // layers in the body of each repeat
+};
+
 // Partitions the model as the table needs it: where our own plans have stages, what follows the layers has one of its own.
 // Sets the choices of `own` that say so. `asRows`: experts have room for the rows that they get on average, unless a
-// choice gives them more. Sets `costs` to those of the layers that are there.
-mlir::OwningOpRef<mlir::ModuleOp> partition(mlir::MLIRContext &context, CompileOptions &own, const cost::Choices &choices,
-                                            bool asRows, stages::LayerCosts &costs) {
+// choice gives them more.
+Partitioned partition(mlir::MLIRContext &context, CompileOptions &own, const cost::Choices &choices, bool asRows) {
+  Partitioned out;
   const int64_t stages = choices.software == cost::Profile::Llmc ? choices.mesh.pp : 1;
   auto module = readModel(context, own);
   if (!module || failed(runPhases(*module, own, Phase::Import, Phase::Raise)))
@@ -56,7 +63,10 @@ mlir::OwningOpRef<mlir::ModuleOp> partition(mlir::MLIRContext &context, CompileO
   }).wasInterrupted();
   if (own.ep > 1 && own.moeBudget == 0 && mixes && asRows)
     own.moeBudget = 1;
-  costs = stages::costsOf(module->lookupSymbol<mlir::func::FuncOp>("forward"));
+  auto forward = module->lookupSymbol<mlir::func::FuncOp>("forward");
+  out.costs = stages::costsOf(forward);
+  for (auto repeat : forward.getOps<graph::RepeatOp>())
+    out.bodies.push_back(graph::layersInBody(repeat));
   if (int64_t layers = countLayers(*module); stages > 1 && layers > 0) {
     own.pp = 2;
     own.stages = {layers, 0};
@@ -65,7 +75,8 @@ mlir::OwningOpRef<mlir::ModuleOp> partition(mlir::MLIRContext &context, CompileO
   }
   if (failed(runPhases(*module, own, Phase::Raise, Phase::Partition)))
     return {};
-  return module;
+  out.module = std::move(module);
+  return out;
 }
 
 // Sets what a table says of memory to what another one of the same model says.
@@ -128,16 +139,14 @@ std::optional<predict::Prediction> predict::readPrediction(mlir::MLIRContext &co
                                                            const cost::Machine &machine, bool choosesRecompute) {
   bool isOurs = machine.choices.software == cost::Profile::Llmc;
   CompileOptions own = optionsOfTable(options, isOurs), asCompiled = own;
-  stages::LayerCosts costs, ofRoomy;
-  auto module = partition(context, own, machine.choices, /*asRows=*/true, costs);
+  auto [module, costs, bodies] = partition(context, own, machine.choices, /*asRows=*/true);
   if (!module)
     return std::nullopt;
   Prediction out;
   out.machine = machine;
   cost::Choices &choices = out.machine.choices;
   out.choosesRecompute = choosesRecompute;
-  const int64_t rings = options.cp > 1 && options.cpKind == CpKind::Ring ? options.cp : 1;
-  auto setTables = [&](mlir::ModuleOp of, CompileOptions &chosen, auto set) {
+  auto setTables = [&, &layers = bodies](mlir::ModuleOp of, CompileOptions &chosen, auto set) {
     for (cost::Kept kept : {cost::Kept::All, cost::Kept::Selective, cost::Kept::Full}) {
       if (!choosesRecompute && kept != choices.recompute)
         continue;
@@ -145,18 +154,18 @@ std::optional<predict::Prediction> predict::readPrediction(mlir::MLIRContext &co
       chosen.recompute = modeOf(kept);
       if (failed(findKernels(*kernels, chosen)))
         return false;
-      set(out.tables[kept], extractPlanTable(*kernels, rings));
+      set(out.tables[kept], extractPlanTable(*kernels, layers));
     }
     return true;
   };
   if (!isOurs) {
-    out.table = extractTable(*module, choices.software, rings);
+    out.table = extractTable(*module, choices.software, bodies);
   } else {
     if (!setTables(*module, own, [](cost::Table &table, cost::Table made) { table = std::move(made); }))
       return std::nullopt;
     // Takes memory of a plan that has the room which compile gives experts, and time of one that has their rows.
     if (own.moeBudget != asCompiled.moeBudget) {
-      auto roomy = partition(context, asCompiled, machine.choices, /*asRows=*/false, ofRoomy);
+      auto roomy = partition(context, asCompiled, machine.choices, /*asRows=*/false).module;
       if (!roomy || !setTables(*roomy, asCompiled, takeMemory))
         return std::nullopt;
     }
@@ -167,7 +176,8 @@ std::optional<predict::Prediction> predict::readPrediction(mlir::MLIRContext &co
     return std::nullopt;
   auto model = (*module)->getAttrOfType<mlir::DictionaryAttr>(graph::kModel);
   if (isOurs) {
-    asCompiled.schedule = options.schedule;
+    if (options.schedule != Schedule::Interleaved) // each of its chunks is a stage there
+      asCompiled.schedule = options.schedule;
     auto plan = WorkspacePlan::build(context, asCompiled, out.table, out.machine, /*isShort=*/bool(predict::layerKinds(*module)));
     if (!plan)
       return std::nullopt;
@@ -203,7 +213,7 @@ bool predict::price(Prediction &prediction) {
     if (prediction.workspace && prediction.table.workspace.empty()) {
       auto workspace = prediction.workspace->measure(modeOf(machine.choices.recompute));
       isMeasured &= workspace.has_value();
-      prediction.table.workspace = workspace.value_or(std::map<cost::ChunkShape, double>());
+      prediction.table.workspace = workspace.value_or(std::map<cost::ChunkShape, cost::Workspace>());
     }
     prediction.memory = cost::predictMemory(prediction.table, machine);
     return llvm::all_of(prediction.memory, [&](const cost::MemoryParts &stage) {

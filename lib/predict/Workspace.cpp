@@ -5,6 +5,7 @@
 #include "lib/pipeline/Pipeline.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace mlir;
 using namespace llmc;
@@ -43,34 +44,63 @@ static bool isOfHost(plan::BufferOp buffer) {
          buffer.getBindingAs<plan::InputBindingAttr>();
 }
 
-// Returns the bytes of an arena that are neither a state of the model, sums of its gradients included, nor in a slot.
-static double restOf(plan::StageOp stage) {
+// Returns whether the update alone touches a buffer, or views of it.
+static bool isOfUpdate(Value buffer) {
+  return llvm::all_of(buffer.getUsers(), [](Operation *user) {
+    if (isa<plan::BufferOp>(user))
+      return isOfUpdate(user->getResult(0));
+    auto procedure = user->getParentOfType<plan::ProcedureOp>();
+    return procedure && procedure.getKind() == plan::ProcedureKind::update;
+  });
+}
+
+// Returns what the arena of a stage holds that is neither a state of the model, sums of its gradients included, nor in a slot.
+static cost::Workspace workspaceOf(plan::StageOp stage) {
   constexpr int64_t line = 64; // of which buffers begin at multiples (passes/5-schedule/AssignArena)
-  int64_t others = 0;
+  constexpr int64_t nowhere = std::numeric_limits<int64_t>::max();
+  int64_t states = 0, hosts = 0, end = 0, endOfUpdate = 0, firstSlot = nowhere, firstOfUpdate = nowhere;
   std::map<int64_t, int64_t> strides; // of pools
   for (auto buffer : stage.getBody().getOps<plan::BufferOp>()) {
     if (buffer.getParent())
       continue;
-    if (buffer.getSpace() == plan::Space::slot)
+    int64_t bytes = (int64_t(cast<plan::BufferType>(buffer.getType()).getByteSize()) + line - 1) / line * line;
+    int64_t offset = int64_t(buffer.getOffset().value_or(0));
+    switch (buffer.getSpace()) {
+    case plan::Space::slot:
       strides[int64_t(buffer.getPool().value_or(0))] = int64_t(buffer.getSlotStride().value_or(0));
-    else if (buffer.getSpace() == plan::Space::persistent && !isOfHost(buffer))
-      others += (int64_t(cast<plan::BufferType>(buffer.getType()).getByteSize()) + line - 1) / line * line;
+      firstSlot = std::min(firstSlot, offset);
+      break;
+    case plan::Space::scratch:
+      if (isOfUpdate(buffer))
+        firstOfUpdate = std::min(firstOfUpdate, offset), endOfUpdate = std::max(endOfUpdate, offset + bytes);
+      else
+        end = std::max(end, offset + bytes);
+      break;
+    default:
+      (buffer.getSpace() == plan::Space::persistent && !isOfHost(buffer) ? states : hosts) += bytes;
+    }
   }
   for (auto [pool, stride] : strides)
-    others += stride * stage.getSlotsOf(pool);
-  return double(std::max<int64_t>(0, int64_t(stage.getArenaBytes().value_or(0)) - others));
+    states += stride * stage.getSlotsOf(pool);
+  double update = firstOfUpdate < endOfUpdate ? double(endOfUpdate - firstOfUpdate) : 0;
+  return {double(std::max(end, states + hosts) - states), update, firstOfUpdate <= firstSlot};
 }
 
-std::optional<std::map<cost::ChunkShape, double>> WorkspacePlan::measure(Recompute recompute) const {
+std::optional<std::map<cost::ChunkShape, cost::Workspace>> WorkspacePlan::measure(Recompute recompute) const {
   OwningOpRef<ModuleOp> module = (*module_).clone();
   CompileOptions options = options_;
   options.recompute = recompute;
   if (failed(runPhases(*module, options, Phase::Partition, Phase::Schedule)))
     return std::nullopt;
-  std::map<cost::ChunkShape, double> workspace;
+  std::map<cost::ChunkShape, cost::Workspace> workspace;
   for (auto stage : module->getOps<plan::StageOp>()) {
-    double &most = workspace[shapes_[stage.getStage()]];
-    most = std::max(most, restOf(stage));
+    cost::Workspace own = workspaceOf(stage);
+    auto [known, isNew] = workspace.try_emplace(shapes_[stage.getStage()], own);
+    if (!isNew) {
+      known->second.passes = std::max(known->second.passes, own.passes);
+      known->second.update = std::max(known->second.update, own.update);
+      known->second.overSlots &= own.overSlots;
+    }
   }
   return workspace;
 }

@@ -25,7 +25,7 @@ public:
 
   // Returns the bytes of each shape when the plan is scheduled: of what a rank's arena holds that is no state of the model and
   // in no slot of a micro-batch. Nullopt after diagnostics.
-  std::optional<std::map<cost::ChunkShape, double>> measure(Recompute recompute) const;
+  std::optional<std::map<cost::ChunkShape, cost::Workspace>> measure(Recompute recompute) const;
 
 private:
   CompileOptions options_;

@@ -38,7 +38,7 @@ TEST(ChunkShape, TellsChunksApartByTheirLayers) {
   EXPECT_NE(shapes[0], shapes[1]);
   EXPECT_NE(shapes[2], shapes[3]);
   // Shares what is alive while chunks of a stage compute.
-  table.workspace = {{shapes[0], 5}, {shapes[1], 3}, {shapes[3], 7}};
+  table.workspace = {{shapes[0], {5}}, {shapes[1], {3}}, {shapes[3], {7}}};
   std::vector<MemoryParts> memory = predictMemory(table, machine);
   EXPECT_EQ(memory[0].workspace, 5);
   EXPECT_EQ(memory[1].workspace, 3);
@@ -48,7 +48,7 @@ TEST(ChunkShape, TellsChunksApartByTheirLayers) {
   table.workspace = {};
   std::vector<ChunkShape> ofChunks = shapesOf(table, machine);
   ASSERT_EQ(ofChunks.size(), 8u);
-  table.workspace = {{ofChunks[0], 5}, {ofChunks[1], 6}, {ofChunks[7], 7}};
+  table.workspace = {{ofChunks[0], {5}}, {ofChunks[1], {6}}, {ofChunks[7], {7}}};
   memory = predictMemory(table, machine);
   EXPECT_EQ(memory[0].workspace, 6);
   EXPECT_EQ(memory[3].workspace, 7);

@@ -58,8 +58,14 @@ def same(what, ours, theirs, within=0):
     require(abs(ours - theirs) <= max(within, 1e-9 * abs(theirs)), f"{what}: {ours:,.17g} are priced, and the plan has {theirs:,.17g}")
 
 
-def equal(folder, name, flags):
+def equal(folder, name, flags, changes=None):
     model, out = os.path.join(DATA, name, "config.json"), os.path.join(folder, "program")
+    if changes:
+        with open(model) as f:
+            config = json.load(f) | changes
+        model = os.path.join(folder, "config.json")
+        with open(model, "w") as f:
+            json.dump(config, f)
     flags = [str(word) for flag, value in flags.items() for word in ("--" + flag, value)]
     mixes = "--ep" in flags and flags[flags.index("--ep") + 1] != "1"
     flags += ["--moe-budget", "1"] if mixes else []
@@ -86,7 +92,17 @@ def equal(folder, name, flags):
     return f"{len(real)} kinds, {sum(real.values()):,.0f} bytes"
 
 
+# Chunks of a stage; windows that leave out keys of a ring; an update whose part of the weights is more than what passes need;
+# gradients that are summed in another type.
+CASES = [("llama", {"num_hidden_layers": 8}, {"pp": 2, "schedule": "interleaved", "virtual-stages": 2, "precision": "bf16", "recompute": "none"}),
+         ("llama", {"num_hidden_layers": 9}, {"pp": 3, "dp": 2, "schedule": "interleaved", "zero": 1, "precision": "fp32", "recompute": "full"}),
+         ("mistral", {"sliding_window": 12, "num_hidden_layers": 3}, {"cp": 4, "cp-kind": "ring", "seq": 128, "precision": "bf16", "recompute": "none"}),
+         ("llama", {"num_hidden_layers": 30}, {"dp": 2, "zero": 2, "precision": "fp32", "recompute": "full"}),
+         ("llama", {"num_hidden_layers": 5}, {"dp": 2, "zero": 1, "reduce-dtype": "bf16", "precision": "bf16", "recompute": "none"})]
+
 suite = Suite("predicted_traffic")
+for name, changes, flags in CASES:
+    suite.run(f"{name} {changes} " + " ".join(f"{flag}={value}" for flag, value in flags.items()), equal, name, flags, changes)
 seed = option("--seed", 1)
 for number in range(option("--draws", 100 if suite.full else 16)):
     name, flags = choices(random.Random(seed * 100_000 + number))

@@ -17,10 +17,11 @@ namespace {
 cost::Table tableOf(const std::string &model, CompileOptions options, bool oneOfEach) {
   LoadedContext context;
   options.leavesOutAngles = false;
-  auto module = partitioned(context, model, options, oneOfEach);
+  std::vector<int64_t> bodies;
+  auto module = partitioned(context, model, options, oneOfEach, bodies);
   if (!module || failed(findKernels(*module, options)))
     return {};
-  return predict::extractPlanTable(*module, 1);
+  return predict::extractPlanTable(*module, bodies);
 }
 
 // Adds up what all parts have.

@@ -20,10 +20,11 @@ namespace {
 cost::Table tableOf(const std::string &model, CompileOptions options, bool oneOfEach) {
   LoadedContext context;
   options.zero = 0;
-  auto module = partitioned(context, model, options, oneOfEach);
+  std::vector<int64_t> bodies;
+  auto module = partitioned(context, model, options, oneOfEach, bodies);
   if (!module)
     return {};
-  return predict::extractTable(*module, cost::Profile::Fused, options.cp > 1 ? options.cp : 1);
+  return predict::extractTable(*module, cost::Profile::Fused, bodies);
 }
 
 // Adds up what all parts have.
