@@ -14,19 +14,15 @@ import math
 import random
 import statistics
 
+import numpy as np
+
+from fit import ranks
+
 MEASURED = {"id", "step_time_s", "memory_gib", "memory_kind"}
 
 
-def ranks(values):
-    place = [0] * len(values)
-    for number, i in enumerate(sorted(range(len(values)), key=lambda i: values[i])):
-        place[i] = number
-    return place
-
-
 def correlation(a, b):
-    a, b, n = ranks(a), ranks(b), len(a)
-    return 1 - 6 * sum((x - y) ** 2 for x, y in zip(a, b)) / (n * (n * n - 1))
+    return np.corrcoef(ranks(a), ranks(b))[0, 1]
 
 
 def noise(rows):
@@ -69,4 +65,5 @@ def main():
             print(f"  if the predicted ones are: {ceiling(ours, sigma, random.Random(1))}; ours of the measured ones: {correlation(measured, ours):.3f}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -132,10 +132,10 @@ struct CompileOptions : planfile::MeshSizes {
   // Imports one layer of each kind of a config.json: a prediction counts the others, and a model of any depth is read
   // as fast as one of few layers. The module then says of which kind each layer is (layer_kinds of graph.model).
   bool oneLayerOfEach = false;
-  // Imports these layers of a config.json alone, by number, in order; empty: all.
-  std::vector<int64_t> layersKept;
   // Gives positions no angles then: tables of equal numbers, which are read in no time but which no rank moves or keeps.
   bool leavesOutAngles = true;
+  // Imports these layers of a config.json alone, by number, in order; empty: all.
+  std::vector<int64_t> layersKept;
   bool verifiesIr = true; // after each pass; a prediction, of which nothing is run, takes half the time without
 
   std::vector<std::string> cudaKernels; // --cuda-kernels: chips to emit kernels for too
