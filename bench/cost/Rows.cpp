@@ -39,7 +39,8 @@ std::optional<predict::Prediction> read(mlir::MLIRContext &context, const std::s
     std::cerr << runLine << ": " << error << "\n";
   if (!machine)
     return std::nullopt;
-  return predict::readPrediction(context, options, *machine, !line.has("--recompute") || options.recompute == Recompute::Auto);
+  predict::RaisedModels models(context);
+  return predict::readPrediction(models, options, *machine, !line.has("--recompute") || options.recompute == Recompute::Auto);
 }
 
 } // namespace

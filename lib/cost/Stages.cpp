@@ -11,39 +11,20 @@ using namespace llmc::cost;
 
 namespace {
 
-// Prices the parts of one run, each once.
+// Prices the parts of one run.
 class Pricer {
 public:
-  Pricer(const Table &table, const Machine &machine, bool priced = true) : table_(table), m_(machine) {
-    if (!priced)
-      return;
-    before_ = price(table.before, false);
-    shared_ = price(table.shared, false);
-    after_ = price(table.after, false);
-    for (const Part &kind : table.kinds)
-      kinds_.push_back(price(kind, true));
-  }
-
-  struct PartTime {
-    PassTime forward, backward;
-    double sum() const { return forward.exposed.sum() + backward.exposed.sum(); }
-  };
+  Pricer(const Table &table, const Machine &machine) : table_(table), m_(machine) {}
 
   double addExposed(const Work &work, double sent, TimeParts &exposed) const;
-  const PartTime &layer(size_t index) const { return kinds_[table_.layers[index]]; }
-  const PartTime &before() const { return before_; }
-  const PartTime &shared() const { return shared_; }
-  const PartTime &after() const { return after_; }
+  PartPrices::Of price(const Part &part, bool isLayer) const;
 
 private:
   double timeOf(const Collective &collective) const;
   PassTime pass(const Work &work, bool backward, bool isLayer) const;
-  PartTime price(const Part &part, bool isLayer) const;
 
   const Table &table_;
   const Machine &m_;
-  PartTime before_, shared_, after_;
-  std::vector<PartTime> kinds_;
 };
 
 // Rounds up to what stacks pad a vocabulary to, so that products of the head are aligned.
@@ -161,8 +142,8 @@ PassTime Pricer::pass(const Work &work, bool backward, bool isLayer) const {
   return time;
 }
 
-Pricer::PartTime Pricer::price(const Part &part, bool isLayer) const {
-  PartTime time{pass(part.forward, false, isLayer), pass(part.backward, true, isLayer)};
+PartPrices::Of Pricer::price(const Part &part, bool isLayer) const {
+  PartPrices::Of time{pass(part.forward, false, isLayer), pass(part.backward, true, isLayer)};
   if (table_.isOfPlan) {
     PassTime ofWeights = pass(part.weightGradients, true, isLayer);
     time.backward += ofWeights;
@@ -215,8 +196,17 @@ void addOffload(const Table &table, const Machine &machine, const std::vector<in
       pass->exposed.host += std::max(0.0, bytes[i] / machine.cluster.pcie - pass->exposed.sum());
 }
 
-// Prices the stages of the pipeline, one micro-batch each.
-std::vector<Stage> priceWith(const Pricer &pricer, const Table &table, const Machine &machine) {
+} // namespace
+
+PartPrices llmc::cost::priceParts(const Table &table, const Machine &machine) {
+  Pricer pricer(table, machine);
+  PartPrices prices{pricer.price(table.before, false), pricer.price(table.shared, false), pricer.price(table.after, false), {}};
+  for (const Part &kind : table.kinds)
+    prices.kinds.push_back(pricer.price(kind, true));
+  return prices;
+}
+
+std::vector<Stage> llmc::cost::priceStages(const PartPrices &prices, const Table &table, const Machine &machine) {
   const Choices &choices = machine.choices;
   int64_t p = choices.mesh.pp, v = choices.chunks;
   std::vector<int64_t> layers = divideLayers(table, machine);
@@ -225,7 +215,7 @@ std::vector<Stage> priceWith(const Pricer &pricer, const Table &table, const Mac
   for (int64_t chunk = 0; chunk < p * v; ++chunk) {
     Stage &stage = stages[chunk % p];
     stage.time.layers.push_back(layers[chunk]);
-    auto add = [&](const Pricer::PartTime &time, const Part &part) {
+    auto add = [&](const PartPrices::Of &time, const Part &part) {
       stage.forward += time.forward;
       stage.backward += time.backward;
       stage.parameters.dense += part.parameters.dense;
@@ -235,18 +225,18 @@ std::vector<Stage> priceWith(const Pricer &pricer, const Table &table, const Mac
     };
     stage.chunks.push_back(0);
     if (chunk == 0)
-      add(pricer.before(), table.before);
+      add(prices.before, table.before);
     if (table.isOfPlan && layers[chunk] > 0) {
-      Pricer::PartTime shared = pricer.shared();
+      PartPrices::Of shared = prices.shared;
       // Computes it again in a backward, of chunks but the first, where nothing decides what is kept.
       if (choices.recompute == Kept::All && chunk > 0)
         shared.backward += shared.forward;
       add(shared, table.shared);
     }
     for (int64_t i = 0; i < layers[chunk]; ++i, ++next)
-      add(pricer.layer(next), table.kinds[table.layers[next]]);
+      add(prices.kinds[table.layers[next]], table.kinds[table.layers[next]]);
     if (chunk == p * v - 1) {
-      add(pricer.after(), table.after);
+      add(prices.after, table.after);
       if (p > 1)
         stage.parameters.dense += table.tied;
     }
@@ -261,21 +251,15 @@ std::vector<Stage> priceWith(const Pricer &pricer, const Table &table, const Mac
   return stages;
 }
 
-} // namespace
-
 WorkTimes::WorkTimes(const Table &table, const Machine &machine) : table_(table), machine_(machine) {}
 
 double WorkTimes::of(const Work &work, double busy) {
   auto [at, isNew] = times_.try_emplace({&work, busy}, 0);
   if (isNew) {
     TimeParts exposed;
-    at->second = Pricer(table_, machine_, /*priced=*/false).addExposed(work, busy, exposed);
+    at->second = Pricer(table_, machine_).addExposed(work, busy, exposed);
   }
   return at->second;
-}
-
-std::vector<Stage> llmc::cost::priceStages(const Table &table, const Machine &machine) {
-  return priceWith(Pricer(table, machine), table, machine);
 }
 
 // Returns the seconds that the messages of one micro-batch take of a stage, which nothing hides.
@@ -356,14 +340,12 @@ std::vector<int64_t> llmc::cost::divideLayers(const Table &table, const Machine 
     return choices.stages;
   if (layers % parts == 0)
     return std::vector<int64_t>(parts, layers / parts);
-  Machine alone = machine;
-  alone.choices.stages = {layers};
-  Pricer pricer(table, alone);
+  const PartPrices prices = priceParts(table, machine);
   // Counts the head as so many layers, and fills stages up to the least capacity that holds them all.
   double layer = 0;
   for (int64_t i = 0; i < layers; ++i)
-    layer += pricer.layer(i).sum() / double(layers);
-  double head = layer > 0 ? pricer.after().sum() / layer : 0;
+    layer += prices.kinds[table.layers[size_t(i)]].sum() / double(layers);
+  double head = layer > 0 ? prices.after.sum() / layer : 0;
   auto fits = [&](double capacity) {
     std::vector<int64_t> counts;
     int64_t left = layers;

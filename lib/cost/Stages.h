@@ -38,8 +38,21 @@ struct Stage {
   double microBatch() const { return forward.exposed.sum() + backward.exposed.sum(); }
 };
 
+// Holds what each part of a table takes, whatever stage it is on: one of these prices many divisions into stages.
+struct PartPrices {
+  struct Of {
+    PassTime forward, backward;
+    double sum() const { return forward.exposed.sum() + backward.exposed.sum(); }
+  };
+  Of before, shared, after;
+  std::vector<Of> kinds;
+};
+
+// Returns the price of each part. Asks for no number of stages, micro-batches or ranks.
+PartPrices priceParts(const Table &table, const Machine &machine);
+
 // Returns the price of each stage.
-std::vector<Stage> priceStages(const Table &table, const Machine &machine);
+std::vector<Stage> priceStages(const PartPrices &prices, const Table &table, const Machine &machine);
 
 // Holds the seconds from the start of a work of our own plans to its end, where the stream of its collectives is busy with
 // others for `busy` seconds; of few works, each once.

@@ -164,8 +164,12 @@ void countFlops(const Table &table, const Choices &choices, StepTime &step) {
 double llmc::cost::trainingFlops(double parameters, double tokens) { return 6 * parameters * tokens; }
 
 StepTime llmc::cost::predictStep(const Table &table, const Machine &machine) {
+  return predictStep(priceParts(table, machine), table, machine);
+}
+
+StepTime llmc::cost::predictStep(const PartPrices &prices, const Table &table, const Machine &machine) {
   const Choices &choices = machine.choices;
-  std::vector<Stage> stages = priceStages(table, machine);
+  std::vector<Stage> stages = priceStages(prices, table, machine);
   StepTime step;
   if (table.isOfPlan)
     composePlan(table, machine, stages, step);

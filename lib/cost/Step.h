@@ -41,7 +41,10 @@ std::vector<int64_t> divideLayers(const Table &table, const Machine &machine);
 // Returns the FLOPs of a training on so many tokens: 6 for each parameter and token (Kaplan et al., 2020, section 2.1).
 double trainingFlops(double parameters, double tokens);
 
-// Returns the time of a step.
+struct PartPrices; // Stages.h
+
+// Returns the time of a step, of parts that have been priced or not.
+StepTime predictStep(const PartPrices &prices, const Table &table, const Machine &machine);
 StepTime predictStep(const Table &table, const Machine &machine);
 
 } // namespace llmc::cost

@@ -6,8 +6,8 @@
 #include "lib/cost/Memory.h"
 #include "lib/cost/Step.h"
 #include "lib/options/Options.h"
+#include "lib/predict/RaisedModels.h"
 #include "lib/predict/Workspace.h"
-#include "mlir/IR/MLIRContext.h"
 
 #include <map>
 #include <memory>
@@ -32,7 +32,7 @@ struct Prediction {
 
 // Returns the table of options.model for the mesh of `machine`'s choices, and completes these by what the model says
 // (tokens of a row). Nullopt after diagnostics: of the model, or of a mesh that does not fit it.
-std::optional<Prediction> readPrediction(mlir::MLIRContext &context, const CompileOptions &options,
+std::optional<Prediction> readPrediction(RaisedModels &models, const CompileOptions &options,
                                          const cost::Machine &machine, bool choosesRecompute);
 
 // Sets time and memory by the table and the machine. False after diagnostics: of a plan that cannot be scheduled.

@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace llmc;
 using namespace llmc::predict;
 
-std::optional<WorkspacePlan> WorkspacePlan::build(MLIRContext &context, CompileOptions options, const cost::Table &table,
+std::optional<WorkspacePlan> WorkspacePlan::build(RaisedModels &models, CompileOptions options, const cost::Table &table,
                                                   const cost::Machine &machine, bool isShort) {
   WorkspacePlan plan;
   std::vector<cost::ChunkShape> shapes = cost::shapesOf(table, machine);
@@ -32,8 +32,8 @@ std::optional<WorkspacePlan> WorkspacePlan::build(MLIRContext &context, CompileO
   // Takes enough micro-batches for each kind of procedure: the first, the last, and those between.
   options.globalBatch = options.batchRows() * std::min(machine.choices.microBatches, options.pp + 2);
   plan.options_ = std::move(options);
-  plan.module_ = readModel(context, plan.options_);
-  if (!plan.module_ || failed(runPhases(*plan.module_, plan.options_, Phase::Import, Phase::Partition)))
+  plan.module_ = models.copy(plan.options_);
+  if (!plan.module_ || failed(runPhases(*plan.module_, plan.options_, Phase::Raise, Phase::Partition)))
     return std::nullopt;
   return plan;
 }

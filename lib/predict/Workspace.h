@@ -5,6 +5,7 @@
 
 #include "lib/cost/ChunkShape.h"
 #include "lib/options/Options.h"
+#include "lib/predict/RaisedModels.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -20,7 +21,7 @@ public:
   // Builds the plan: partitions the model of `options` for the layers and the mesh of `table` and `machine`, whose choices
   // give the layers of each chunk. `isShort`: the model is a config.json, of which layers can be left out. Nullopt after
   // diagnostics.
-  static std::optional<WorkspacePlan> build(mlir::MLIRContext &context, CompileOptions options, const cost::Table &table,
+  static std::optional<WorkspacePlan> build(RaisedModels &models, CompileOptions options, const cost::Table &table,
                                             const cost::Machine &machine, bool isShort);
 
   // Returns the bytes of each shape when the plan is scheduled: of what a rank's arena holds that is no state of the model and

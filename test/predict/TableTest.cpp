@@ -80,7 +80,8 @@ TEST(Prediction, PartsSum) {
   std::vector<std::string> errors;
   auto machine = predict::resolve(prices, options, true, errors);
   ASSERT_TRUE(machine && errors.empty());
-  auto prediction = predict::readPrediction(context, options, *machine, true);
+  predict::RaisedModels models(context);
+  auto prediction = predict::readPrediction(models, options, *machine, true);
   ASSERT_TRUE(prediction);
   ASSERT_TRUE(predict::price(*prediction));
   nlohmann::json chosen = predict::predictionJson(*prediction)["chosen"];

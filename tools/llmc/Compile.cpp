@@ -190,7 +190,8 @@ struct PredictedStep {
 // beside what it measures.
 std::optional<PredictedStep> predictStep(MLIRContext &context, const CompileOptions &options,
                                          const cost::Machine &machine, planfile::ProgramT &program) {
-  auto prediction = predict::readPrediction(context, options, machine, options.recompute == Recompute::Auto);
+  predict::RaisedModels models(context);
+  auto prediction = predict::readPrediction(models, options, machine, options.recompute == Recompute::Auto);
   if (!prediction)
     return std::nullopt;
   if (!predict::price(*prediction))

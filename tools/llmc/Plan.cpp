@@ -5,6 +5,7 @@
 #include "lib/pipeline/Pipeline.h"
 #include "lib/predict/Predict.h"
 #include "lib/predict/PredictionText.h"
+#include "lib/search/Search.h"
 #include "lib/simulate/Forecast.h"
 #include "lib/support/Json.h"
 #include "passes/6-emit/Emit.h"
@@ -106,7 +107,31 @@ int runPlan(const CommandLine &line) {
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   TerminalDiagnostics diagnostics(&context, options.model, line.verbosity);
-  auto prediction = predict::readPrediction(context, options, *machine, !line.has("--recompute") || options.recompute == Recompute::Auto);
+  predict::RaisedModels models(context);
+  if (getenv("LLMC_SEARCH")) {
+    search::Request request{options, line.prices, {}, machine->cluster.gpus};
+    request.options.globalBatch = options.globalBatch;
+    search::Free &f = request.free;
+    f.dp = f.pp = f.tp = f.cp = f.ep = f.etp = f.microBatch = f.virtualStages = f.schedule = f.zero = f.sequenceParallel = f.recompute = f.stages = true;
+    if (const char *skip = getenv("LLMC_FIX")) {
+      StringRef k(skip);
+      if (k.contains("cp")) f.cp = false;
+      if (k.contains("zero")) f.zero = false;
+      if (k.contains("sp")) f.sequenceParallel = false;
+      if (k.contains("etp")) f.etp = false;
+      if (k.contains("schedule")) f.schedule = f.virtualStages = false;
+    }
+    auto result = search::search(models, request, *machine, 5);
+    if (!result) return 1;
+    for (auto &found : result->found) {
+      auto &c = found.candidate;
+      fprintf(stderr, "%.4f s dp %ld pp %ld tp %ld cp %ld ep %ld etp %ld v %ld mb %ld x %ld %s zero %d sp %d kept %s peak %.1f GiB\n", found.prediction.time.step, c.dp, c.pp, c.layout.tp, c.layout.cp, c.layout.ep, c.layout.etp, c.chunks, c.microBatch, c.microBatches, cost::nameOf(c.order), c.zero, c.layout.sequenceParallel, cost::nameOf(c.recompute), found.prediction.memory[0].sum() / (1 << 30));
+    }
+    fprintf(stderr, "candidates %ld priced %ld tables %ld seconds %.2f\n", result->candidates, result->priced, result->tables, result->seconds);
+    for (auto &r : result->rejected) if (getenv("LLMC_REJ")) fprintf(stderr, "rejected dp %ld pp %ld tp %ld cp %ld ep %ld: %s\n", r.mesh.dp, r.mesh.pp, r.mesh.tp, r.mesh.cp, r.mesh.ep, r.reason.c_str());
+    return 0;
+  }
+  auto prediction = predict::readPrediction(models, options, *machine, !line.has("--recompute") || options.recompute == Recompute::Auto);
   if (!prediction)
     return 1;
   if (!predict::price(*prediction))

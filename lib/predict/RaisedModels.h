@@ -1,0 +1,34 @@
+// Reads a model once for many meshes: holds it as phase raise leaves it, which is the same for all choices but the rows of a
+// batch. Tests: test/predict/PlanTableTest.cpp, test/numerics/search.py.
+#ifndef LLMC_LIB_PREDICT_RAISEDMODELS_H
+#define LLMC_LIB_PREDICT_RAISEDMODELS_H
+
+#include "lib/options/Options.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+namespace llmc::predict {
+
+// Keeps modules of one model, by what an import depends on. Needs: options of one model, that differ in choices of a plan alone.
+class RaisedModels {
+public:
+  explicit RaisedModels(mlir::MLIRContext &context) : context_(context) {}
+
+  mlir::MLIRContext &context() const { return context_; }
+
+  // Returns a copy of the model of `options`, raised; null after diagnostics, of the model or of a mesh that does not fit it.
+  mlir::OwningOpRef<mlir::ModuleOp> copy(const CompileOptions &options);
+
+private:
+  using Key = std::tuple<int64_t, bool, bool, std::vector<int64_t>>; // rows; oneLayerOfEach, leavesOutAngles, layersKept
+  mlir::MLIRContext &context_;
+  std::map<Key, mlir::OwningOpRef<mlir::ModuleOp>> modules_;
+};
+
+} // namespace llmc::predict
+
+#endif // LLMC_LIB_PREDICT_RAISEDMODELS_H

@@ -1,0 +1,154 @@
+#include "lib/predict/Tables.h"
+
+#include "dialects/graph/GraphAttrs.h"
+#include "dialects/graph/Repeat.h"
+#include "lib/pipeline/Pipeline.h"
+#include "lib/predict/ExtractPlanTable.h"
+#include "lib/predict/ExtractTable.h"
+#include "lib/predict/Layers.h"
+#include "passes/2-train/DivideLayers/Costs.h"
+
+using namespace llmc;
+using predict::Tables;
+
+CompileOptions predict::optionsOfTable(CompileOptions options, bool isOurs) {
+  options.pp = 1;
+  options.schedule.reset();
+  options.virtualStages.reset();
+  options.stages.clear();
+  if (!isOurs)
+    options.zero = 0;
+  options.recompute = Recompute::None;
+  options.memoryLimit = 0;
+  options.globalBatch = options.batchRows();
+  options.weights = "random"; // nothing is read
+  options.oneLayerOfEach = true;
+  options.leavesOutAngles = !isOurs;
+  options.verifiesIr = false;
+  return options;
+}
+
+Recompute predict::modeOf(cost::Kept kept) {
+  return kept == cost::Kept::Full ? Recompute::Full : kept == cost::Kept::Selective ? Recompute::Selective : Recompute::None;
+}
+
+namespace {
+
+// Counts the folded layers of a module that phase 1 left.
+int64_t countLayers(mlir::ModuleOp module) {
+  int64_t layers = 0;
+  module.walk([&](graph::RepeatOp repeat) { layers += repeat.getCount() * graph::layersInBody(repeat); });
+  return layers;
+}
+
+// Holds a model that is partitioned, and what its layers were before.
+struct Partitioned {
+  mlir::OwningOpRef<mlir::ModuleOp> module; // null after diagnostics
+  stages::LayerCosts costs;
+  std::vector<int64_t> bodies; // layers in the body of each repeat
+};
+
+// Partitions the model as the table needs it: where our own plans have stages, what follows the layers has one of its own.
+// Sets the choices of `own` that say so. `asRows`: experts have room for the rows that they get on average, unless a
+// choice gives them more.
+Partitioned partition(predict::RaisedModels &models, CompileOptions &own, const cost::Choices &choices, bool asRows) {
+  Partitioned out;
+  const int64_t stages = choices.software == cost::Profile::Llmc ? choices.mesh.pp : 1;
+  auto module = models.copy(own);
+  if (!module)
+    return {};
+  bool mixes = module->walk([](graph::RouteOp op) {
+    return op.getMixture() ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
+  }).wasInterrupted();
+  if (own.ep > 1 && own.moeBudget == 0 && mixes && asRows)
+    own.moeBudget = 1;
+  auto forward = module->lookupSymbol<mlir::func::FuncOp>("forward");
+  out.costs = stages::costsOf(forward);
+  for (auto repeat : forward.getOps<graph::RepeatOp>())
+    out.bodies.push_back(graph::layersInBody(repeat));
+  if (int64_t layers = countLayers(*module); stages > 1 && layers > 0) {
+    own.pp = 2;
+    own.stages = {layers, 0};
+    if (choices.order == cost::Order::ZeroBubble)
+      own.schedule = Schedule::ZeroBubble;
+  }
+  if (failed(runPhases(*module, own, Phase::Raise, Phase::Partition)))
+    return {};
+  out.module = std::move(module);
+  return out;
+}
+
+// Sets what a table says of memory to what another one of the same model says.
+void takeMemory(cost::Table &table, const cost::Table &from) {
+  table.before.kept = from.before.kept;
+  table.after.kept = from.after.kept;
+  for (size_t i = 0; i < std::min(table.kinds.size(), from.kinds.size()); ++i)
+    table.kinds[i].kept = from.kinds[i].kept;
+  table.shared.kept = from.shared.kept;
+}
+
+// Calls set(table, made) for the table of each choice of what is recomputed. False after diagnostics.
+template <class Set>
+bool makeTables(const Partitioned &from, CompileOptions chosen, llvm::ArrayRef<cost::Kept> kept, Tables &out, Set set) {
+  for (cost::Kept each : kept) {
+    mlir::OwningOpRef<mlir::ModuleOp> kernels = (*from.module).clone();
+    chosen.recompute = predict::modeOf(each);
+    if (failed(findKernels(*kernels, chosen)))
+      return false;
+    set(out.of[each], predict::extractPlanTable(*kernels, from.bodies));
+  }
+  return true;
+}
+
+// Says for each layer of the model what it costs, where a module has one of each kind alone.
+void spreadCosts(mlir::ModuleOp module, stages::LayerCosts &costs) {
+  mlir::ArrayAttr kinds = predict::layerKinds(module);
+  if (!kinds)
+    return;
+  std::vector<double> built = std::exchange(costs.layers, {});
+  for (mlir::Attribute kind : kinds)
+    if (size_t index = size_t(llvm::cast<mlir::IntegerAttr>(kind).getInt()); index < built.size())
+      costs.layers.push_back(built[index]);
+  costs.mayBegin.assign(costs.layers.size(), true);
+}
+
+} // namespace
+
+std::optional<Tables> predict::readTables(RaisedModels &models, const CompileOptions &options, const cost::Choices &choices,
+                                          llvm::ArrayRef<cost::Kept> kept) {
+  bool isOurs = choices.software == cost::Profile::Llmc;
+  CompileOptions own = optionsOfTable(options, isOurs), roomy = own;
+  Partitioned partitioned = partition(models, own, choices, /*asRows=*/true);
+  if (!partitioned.module)
+    return std::nullopt;
+  mlir::ModuleOp module = *partitioned.module;
+  Tables out;
+  if (!isOurs) {
+    out.of[cost::Kept::All] = extractTable(module, choices.software, partitioned.bodies);
+  } else {
+    auto take = [](cost::Table &table, cost::Table made) { table = std::move(made); };
+    if (!makeTables(partitioned, own, kept, out, take))
+      return std::nullopt;
+    // Takes memory of a plan that has the room which compile gives experts, and time of one that has their rows.
+    if (own.moeBudget != roomy.moeBudget) {
+      Partitioned more = partition(models, roomy, choices, /*asRows=*/false);
+      if (!more.module || !makeTables(more, roomy, kept, out, takeMemory))
+        return std::nullopt;
+    }
+  }
+  auto model = module->getAttrOfType<mlir::DictionaryAttr>(graph::kModel);
+  if (auto name = model ? model.getAs<mlir::StringAttr>("name") : mlir::StringAttr())
+    out.model = name.str();
+  if (auto tokens = model ? model.getAs<mlir::IntegerAttr>("sequence") : mlir::IntegerAttr())
+    out.sequence = tokens.getInt();
+  for (auto &[each, table] : out.of)
+    table.tokens = double(out.sequence * choices.microBatch);
+  out.costs = std::move(partitioned.costs);
+  spreadCosts(module, out.costs);
+  out.isShort = bool(layerKinds(module));
+  return out;
+}
+
+std::optional<std::vector<int64_t>> predict::divideStages(const stages::LayerCosts &costs, const cost::Choices &choices) {
+  return stages::balance(costs, choices.mesh.pp * choices.chunks);
+}
