@@ -105,6 +105,11 @@ void Checks::checkModel() {
       problems.usage("llmc calibrate needs -o FILE");
     return;
   }
+  if (command == kBudget) {
+    if (!options.model.empty())
+      problems.usage("llmc budget takes flags alone, --params N for the size of a model: leave out '", options.model, "'");
+    return;
+  }
   if (options.model.empty() && !line.draws)
     return problems.usage("llmc ", line.command,
                           command == kExplain || command == kTrace ? " needs a program that llmc compile wrote"

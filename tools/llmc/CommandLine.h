@@ -3,6 +3,7 @@
 #ifndef LLMC_TOOLS_LLMC_COMMANDLINE_H
 #define LLMC_TOOLS_LLMC_COMMANDLINE_H
 
+#include "lib/budget/Budget.h"
 #include "lib/options/Options.h"
 #include "lib/options/Phases.h"
 #include "lib/predict/PriceOptions.h"
@@ -29,6 +30,7 @@ struct CommandLine {
   support::Verbosity verbosity = support::Verbosity::Normal; // -q, -v
   // Returns whether the flag was given.
   bool has(std::string_view flag) const;
+  budget::Question budget; // of budget
   std::string subject; // explain: a collective, node, parameter or kind of op; empty: all
   // Belongs to verify, as all that follows.
   std::optional<Phase> after;  // --after: this phase boundary alone

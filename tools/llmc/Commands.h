@@ -15,6 +15,7 @@ int runVerify(const CommandLine &line);
 int runPlan(const CommandLine &line);
 int runTrace(const CommandLine &line);
 int runCalibrate(const CommandLine &line);
+int runBudget(const CommandLine &line);
 
 } // namespace llmc
 

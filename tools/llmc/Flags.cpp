@@ -1,6 +1,7 @@
 #include "tools/llmc/Flags.h"
 
 #include "lib/support/FlagSetters.h"
+#include "tools/llmc/BudgetFlags.h"
 #include "tools/llmc/FlagValues.h"
 
 namespace llmc {
@@ -15,7 +16,7 @@ using Entries = std::vector<support::FlagTable<CommandLine>::Entry>;
 
 constexpr unsigned kChoice = kCompile | kVerify, kModel = kChoice | kInspect;
 constexpr unsigned kPriced = kChoice | kPlan; // of choices that a prediction takes, too
-constexpr unsigned kEverywhere = kModel | kPlan | kExplain | kNoCommand | kDraws | kTrace | kCalibrate;
+constexpr unsigned kEverywhere = kModel | kPlan | kExplain | kNoCommand | kDraws | kTrace | kCalibrate | kBudget;
 
 // Returns a way to a choice of compilation.
 template <class T> auto of(T CompileOptions::*field) {
@@ -426,7 +427,7 @@ Entries commonFlags() {
        put(&CommandLine::verbosity, Verbosity::Quiet)},
       {{"--verbose", kChoice | kDraws | kCalibrate, nullptr, "also how long each phase took", {.brief = "-v"}},
        put(&CommandLine::verbosity, Verbosity::Verbose)},
-      {{"--json", kInspect | kExplain | kVerify | kPlan | kDraws | kTrace, nullptr, "one object"},
+      {{"--json", kInspect | kExplain | kVerify | kPlan | kDraws | kTrace | kBudget, nullptr, "one object"},
        put(&CommandLine::json, true)},
       {{"--quick", kCalibrate, nullptr, "ten seconds or so: few sizes and programs, and predictions as rough"},
        put(&CommandLine::quick, true)},
@@ -481,6 +482,13 @@ Measures the kernels, library products, collectives and memory of this machine f
 minutes, and writes them as a cluster: `llmc compile --cluster FILE` and `llmc trace OUT
 --cluster FILE` then predict what our programs take here. Keep the machine quiet.
 )";
+constexpr const char *kBudgetText = R"(
+What a budget of compute buys by the scaling laws, and how long a training takes: give any
+flags that determine the rest. FLOPs alone, or accelerators and days, or dollars: each law
+chooses parameters and tokens. Either of these too: the other follows. FLOPs are 6 x params
+x tokens. Numbers may be 70B, 2T (K, M, B or G, T) or 1e21. Flags that contradict each other
+by more than 1 % are refused.
+)";
 constexpr const char *kVerifyText = R"(
 Shows that the plan for a mesh equals its model on one rank: static checks of the
 plan, the partitioned program in double precision, the plan with its kernels, five
@@ -496,7 +504,7 @@ refused.
 const support::FlagTable<CommandLine> &flagTable() {
   static const support::FlagTable<CommandLine> table = {
       meshFlags(),  batchFlags(),   choiceFlags(), expertFlags(), layoutFlags(),
-      laterFlags(), clusterFlags(), priceFlags(), compileFlags(), verifyFlags(), commonFlags(), programFlags()};
+      laterFlags(), clusterFlags(), priceFlags(), compileFlags(), verifyFlags(), budgetFlags(), commonFlags(), programFlags()};
   return table;
 }
 
@@ -517,6 +525,8 @@ const std::vector<Command> &commands() {
        "trace OUT              simulates a step of a compiled program: what runs when"},
       {"calibrate", kCalibrate, "calibrate -o FILE [options]", kCalibrateText,
        "calibrate -o FILE      measures this machine, for --cluster FILE"},
+      {"budget", kBudget, "budget --flops F|--params N|--tokens D|--gpu NAME ... [options]", kBudgetText,
+       "budget                 what compute buys by the scaling laws, and how long it takes"},
   };
   return list;
 }

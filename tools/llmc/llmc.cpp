@@ -30,6 +30,8 @@ static int run(std::vector<std::string> arguments) {
     return runExplain(line);
   if (line.command == "trace")
     return runTrace(line);
+  if (line.command == "budget")
+    return runBudget(line);
   if (line.command == "calibrate")
     return runCalibrate(line);
   if (line.command == "inspect")
