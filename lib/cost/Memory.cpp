@@ -3,6 +3,7 @@
 #include "lib/cost/ChunkShape.h"
 #include "lib/cost/Parts.h"
 #include "lib/cost/Pipeline.h"
+#include "lib/cost/Stages.h"
 #include "lib/cost/Step.h"
 
 #include <algorithm>
@@ -112,6 +113,8 @@ std::vector<MemoryParts> memoryOfPlan(const Table &table, const Machine &machine
     }
   for (int64_t i = 0; i < p; ++i) {
     MemoryParts &stage = stages[i];
+    if (table.workspace.empty())
+      stage.workspace = i + 1 == p ? table.leastOfLast : table.leastWorkspace;
     double covered = stage.workspace + (choices.zero == 1 ? stage.gradients : 0) + (overSlots[i] ? stage.activations : 0);
     stage.workspace += std::max(0.0, updated[i] - covered);
     stage.gradients += table.stepStates.gradients;
@@ -198,4 +201,65 @@ std::vector<MemoryParts> llmc::cost::predictMemory(const Table &table, const Mac
     }
   }
   return stages;
+}
+
+// Sets the traffic of data-parallel ranks of a part to that of a stage of ZeRO, and the bytes of an update to what it reads and
+// writes at least: sums of gradients, masters and moments.
+static void setTraffic(Part &part, const Choices &choices) {
+  auto [dense, expert] = dataGroups(choices);
+  for (Work *work : {&part.forward, &part.backward, &part.weightGradients})
+    std::erase_if(work->collectives, [](const Collective &c) { return c.role == Role::Data; });
+  part.update = {};
+  auto send = [&, &dense = dense, &expert = expert](Work &work, Transfer kind, double bytes) {
+    for (auto [group, elements] : {std::pair(dense, part.parameters.dense), {expert, part.parameters.expert}})
+      if (group.size > 1 && elements > 0)
+        work.collectives.push_back({kind, Role::Data, group, elements * bytes});
+  };
+  const double weight = choices.elementBytes(), reduced = bytesOf(choices.reduced);
+  if (choices.zero == 3)
+    send(part.forward, Transfer::AllGather, weight), send(part.backward, Transfer::AllGather, weight);
+  if (choices.zero >= 2)
+    send(part.backward, Transfer::ReduceScatter, reduced);
+  else
+    send(part.update, choices.zero == 1 ? Transfer::ReduceScatter : Transfer::AllReduce, reduced);
+  if (choices.zero == 1 || choices.zero == 2)
+    send(part.update, Transfer::AllGather, weight);
+  double elements = share(choices.zero >= 1, part.parameters.dense, part.parameters.expert, choices);
+  part.update.bytes = elements * (bytesOf(choices.gradients) + 2 * (8 + (choices.precision == Number::Fp32 ? 0 : 4)) + weight);
+}
+
+Table llmc::cost::withStates(const Table &table, const Choices &choices, bool hasWork) {
+  auto partOf = [&](const Part &part) {
+    Part out;
+    if (hasWork)
+      out = part;
+    out.parameters = part.parameters;
+    out.kept = part.kept;
+    out.keepsInput = part.keepsInput, out.keepsGradient = part.keepsGradient;
+    double dense = part.parameters.dense, expert = part.parameters.expert;
+    out.states = {};
+    out.states.weights = choices.elementBytes() * share(choices.zero == 3, dense, expert, choices);
+    out.states.gradients = bytesOf(choices.gradients) * share(choices.zero >= 2, dense, expert, choices);
+    out.states.masters = choices.precision == Number::Fp32 ? 0 : 4 * share(choices.zero >= 1, dense, expert, choices);
+    out.states.moments = 8 * share(choices.zero >= 1, dense, expert, choices);
+    if (hasWork)
+      setTraffic(out, choices);
+    return out;
+  };
+  Table out;
+  out.before = partOf(table.before), out.after = partOf(table.after), out.shared = partOf(table.shared);
+  for (const Part &kind : table.kinds)
+    out.kinds.push_back(partOf(kind));
+  out.layers = table.layers;
+  out.tied = table.tied, out.tokens = table.tokens, out.width = table.width, out.isOfPlan = table.isOfPlan;
+  out.copies = table.copies, out.experts = table.experts;
+  out.sentForward = table.sentForward, out.sentBackward = table.sentBackward;
+  // Has the logits while the loss is computed, and where ranks share out weights those of one layer.
+  double logits = 0, gathered = 0;
+  for (const Product &product : table.after.forward.products)
+    logits = std::max(logits, product.rows * product.columns * product.batch * choices.elementBytes());
+  for (const Part &kind : table.kinds)
+    gathered = std::max(gathered, choices.zero == 3 ? kind.parameters.all() * choices.elementBytes() : 0);
+  out.leastWorkspace = gathered, out.leastOfLast = std::max(gathered, logits);
+  return out;
 }

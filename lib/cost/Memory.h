@@ -31,6 +31,10 @@ double keptBytes(const Machine &machine, const Part &layer);
 // are zero for it: these runs are measured so.
 std::vector<MemoryParts> predictMemory(const Table &table, const Machine &machine);
 
+// Returns the table of passes with states as the choices share them out, and the traffic of these: whole parameters over
+// ranks, without what rounding up adds, so that a plan takes little more. `hasWork`: else memory alone is predicted from it.
+Table withStates(const Table &table, const Choices &choices, bool hasWork);
+
 } // namespace llmc::cost
 
 #endif // LLMC_LIB_COST_MEMORY_H

@@ -3,6 +3,8 @@
 #include "lib/schedules/Schedules.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 using namespace llmc;
 using namespace llmc::cost;
@@ -43,7 +45,7 @@ std::vector<double> llmc::cost::runSchedule(const std::vector<std::vector<ChunkP
   return now;
 }
 
-std::vector<Alive> llmc::cost::countAlive(const Choices &choices, int64_t stage) {
+static std::vector<Alive> aliveOf(const Choices &choices, int64_t stage) {
   std::vector<Alive> now(choices.chunks), most(choices.chunks);
   const bool splits = choices.order == Order::ZeroBubble;
   for (const Step &step : stepsOf(nameOf(choices.order), choices.microBatches, choices.chunks, stage, choices.mesh.pp)) {
@@ -61,4 +63,16 @@ std::vector<Alive> llmc::cost::countAlive(const Choices &choices, int64_t stage)
       --at.toWeights, --at.fromBackward;
   }
   return most;
+}
+
+std::vector<Alive> llmc::cost::countAlive(const Choices &choices, int64_t stage) {
+  // Keeps what was counted: a search asks for few orders many times.
+  constexpr size_t most = 1 << 16;
+  thread_local std::map<std::tuple<Order, int64_t, int64_t, int64_t, int64_t>, std::vector<Alive>> counts;
+  std::tuple key(choices.order, choices.microBatches, choices.chunks, stage, choices.mesh.pp);
+  if (auto found = counts.find(key); found != counts.end())
+    return found->second;
+  if (counts.size() > most)
+    counts.clear();
+  return counts.emplace(key, aliveOf(choices, stage)).first->second;
 }

@@ -148,14 +148,17 @@ double updateTime(const Table &table, const Machine &machine, const Stage &stage
 
 } // namespace
 
-void llmc::cost::composePlan(const Table &table, const Machine &machine, std::vector<Stage> &stages, StepTime &step) {
+void llmc::cost::composePlan(const Table &table, const Machine &machine, std::vector<Stage> &stages, StepTime &step, bool isBound) {
   WorkTimes times(table, machine);
   for (Stage &stage : stages)
     addShards(table, machine, times, stage);
   const Choices &choices = machine.choices;
   const Stage &longest = *std::max_element(stages.begin(), stages.end(), [](const Stage &a, const Stage &b) { return a.microBatch() < b.microBatch(); });
   double m = double(choices.microBatches), all = 0;
-  std::vector<double> ends = runExchanges(passesOf(stages, choices.order, true), choices.order, choices.microBatches, messageOf(table, machine));
+  const double message = messageOf(table, machine);
+  auto passes = passesOf(stages, choices.order, true);
+  std::vector<double> ends = isBound ? leastEnds(passes, choices.order, choices.microBatches, message)
+                                     : runExchanges(passes, choices.order, choices.microBatches, message);
   double end = *std::max_element(ends.begin(), ends.end()), summed = 0, gathered = 0, optimizer = 0;
   for (size_t i = 0; i < stages.size(); ++i) {
     all += stages[i].microBatch();

@@ -8,7 +8,7 @@
 namespace llmc::cost {
 
 // Sets the parts of a step, adding to the stages what data-parallel ranks exchange in each micro-batch.
-void composePlan(const Table &table, const Machine &machine, std::vector<Stage> &stages, StepTime &step);
+void composePlan(const Table &table, const Machine &machine, std::vector<Stage> &stages, StepTime &step, bool isBound);
 
 } // namespace llmc::cost
 

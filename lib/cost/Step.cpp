@@ -167,12 +167,12 @@ StepTime llmc::cost::predictStep(const Table &table, const Machine &machine) {
   return predictStep(priceParts(table, machine), table, machine);
 }
 
-StepTime llmc::cost::predictStep(const PartPrices &prices, const Table &table, const Machine &machine) {
+StepTime llmc::cost::predictStep(const PartPrices &prices, const Table &table, const Machine &machine, bool isBound) {
   const Choices &choices = machine.choices;
   std::vector<Stage> stages = priceStages(prices, table, machine);
   StepTime step;
   if (table.isOfPlan)
-    composePlan(table, machine, stages, step);
+    composePlan(table, machine, stages, step, isBound);
   else
     compose(table, machine, stages, step);
   step.tokens = int64_t(table.tokens * double(choices.microBatches * choices.mesh.dp));

@@ -43,8 +43,9 @@ double trainingFlops(double parameters, double tokens);
 
 struct PartPrices; // Stages.h
 
-// Returns the time of a step, of parts that have been priced or not.
-StepTime predictStep(const PartPrices &prices, const Table &table, const Machine &machine);
+// Returns the time of a step, of parts that have been priced or not. `isBound`: stages wait for each other as little as any
+// order of micro-batches allows, which is known in no time.
+StepTime predictStep(const PartPrices &prices, const Table &table, const Machine &machine, bool isBound = false);
 StepTime predictStep(const Table &table, const Machine &machine);
 
 } // namespace llmc::cost

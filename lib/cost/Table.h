@@ -145,6 +145,7 @@ struct Table {
   Part shared;              // of our own plans: what a chunk computes and keeps that all of its layers read (angles, masks)
   double sentForward = 0, sentBackward = 0; // of our own plans: bytes of a message from a stage to the next, and back
   std::map<ChunkShape, Workspace> workspace; // of our own plans, by what a chunk has
+  double leastWorkspace = 0, leastOfLast = 0; // bytes that a stage and the last one have at least, where that is not known
 };
 
 } // namespace llmc::cost

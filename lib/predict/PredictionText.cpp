@@ -81,31 +81,10 @@ json trafficJson(const predict::Prediction &p) {
   return list;
 }
 
-json meshJson(planfile::MeshSizes mesh) {
-  json out = json::object();
-  for (AxisRole role : planfile::kAxisRoles)
-    if (role != AxisRole::ExpertData)
-      out[std::string(planfile::nameOf(role))] = std::max<int64_t>(1, mesh.of(role));
-  return out;
-}
-
 std::string line(const char *format, auto... values) {
   char text[256];
   snprintf(text, sizeof text, format, values...);
   return text;
-}
-
-// Says why the run does not fit; empty if it does.
-std::string lackOfMemory(const predict::Prediction &p) {
-  size_t worst = worstStage(p);
-  if (p.processPeak > 0) {
-    double all = p.machine.cluster.memoryBytes * p.machine.cluster.host->cores;
-    return p.processPeak <= all ? "" : line("the process needs %.4g GiB, and %s has %.4g GiB", p.processPeak / (1 << 30), p.machine.cluster.name.c_str(), all / (1 << 30));
-  }
-  double gib = 1 << 30, peak = p.memory[worst].sum() / gib, has = usableMemory(p.machine.cluster) / gib;
-  return peak <= has ? ""
-                     : line("stage %zu needs %.4g GiB, and a run may use %.4g GiB of %s", worst, peak, has,
-                            p.machine.cluster.name.c_str());
 }
 
 // Names what a part of the time is, in words.
@@ -138,6 +117,26 @@ std::string largestCosts(const predict::Prediction &p) {
 
 } // namespace
 
+json predict::meshJson(planfile::MeshSizes mesh) {
+  json out = json::object();
+  for (AxisRole role : planfile::kAxisRoles)
+    if (role != AxisRole::ExpertData)
+      out[std::string(planfile::nameOf(role))] = std::max<int64_t>(1, mesh.of(role));
+  return out;
+}
+
+std::string predict::lackOfMemory(const Prediction &p) {
+  size_t worst = worstStage(p);
+  if (p.processPeak > 0) {
+    double all = p.machine.cluster.memoryBytes * p.machine.cluster.host->cores;
+    return p.processPeak <= all ? "" : line("the process needs %.4g GiB, and %s has %.4g GiB", p.processPeak / (1 << 30), p.machine.cluster.name.c_str(), all / (1 << 30));
+  }
+  double gib = 1 << 30, peak = p.memory[worst].sum() / gib, has = usableMemory(p.machine.cluster) / gib;
+  return peak <= has ? ""
+                     : line("stage %zu needs %.4g GiB, and a run may use %.4g GiB of %s", worst, peak, has,
+                            p.machine.cluster.name.c_str());
+}
+
 // Returns the peak of all that computes: accelerators, one a rank, or the cores of a machine that was measured.
 static double peakOf(const predict::Prediction &p) {
   const Choices &c = p.machine.choices;
@@ -161,7 +160,7 @@ json predict::predictionJson(const Prediction &p) {
   memory["stages"] = std::move(stages);
   if (p.processPeak > 0)
     memory["process_peak"] = p.processPeak;
-  json chosen = {{"mesh", meshJson(c.mesh)},
+  json chosen = {{"mesh", predict::meshJson(c.mesh)},
                  {"virtual_stages", c.chunks},
                  {"micro_batch", c.microBatch},
                  {"micro_batches", c.microBatches},
@@ -170,7 +169,7 @@ json predict::predictionJson(const Prediction &p) {
                  {"sequence_parallel", c.sequenceParallel ? "on" : "off"},
                  {"recompute", nameOf(c.recompute)},
                  {"recomputed_layers", c.recompute == Kept::Full ? c.recomputed : 0.0}, // share of them
-                 {"fits", lackOfMemory(p).empty()},
+                 {"fits", predict::lackOfMemory(p).empty()},
                  {"precision", nameOf(c.precision)},
                  {"step_time_s", step},
                  {"tokens_per_s_per_gpu", double(p.time.tokens) / step / ranks},
@@ -183,8 +182,8 @@ json predict::predictionJson(const Prediction &p) {
                  {"traffic", trafficJson(p)},
                  {"flops", flopsJson(p)}};
   json rejected = json::array();
-  if (std::string reason = lackOfMemory(p); !reason.empty())
-    rejected.push_back({{"mesh", meshJson(c.mesh)}, {"reason", reason}});
+  if (std::string reason = predict::lackOfMemory(p); !reason.empty())
+    rejected.push_back({{"mesh", predict::meshJson(c.mesh)}, {"reason", reason}});
   return {{"model",
            {{"name", p.model},
             {"parameters", p.parameters},
@@ -222,7 +221,7 @@ std::string predict::predictionText(const Prediction &p) {
   out += largestCosts(p);
   size_t worst = worstStage(p);
   const MemoryParts &memory = p.memory[worst];
-  std::string lack = lackOfMemory(p);
+  std::string lack = predict::lackOfMemory(p);
   out += line("memory      %.4g GiB of %.4g, stage %zu%s\n", memory.sum() / (1 << 30),
               p.machine.cluster.memoryBytes / (1 << 30), worst, lack.empty() ? "" : ": DOES NOT FIT");
   for (auto [name, bytes] : partsOf(memory))

@@ -20,6 +20,12 @@ nlohmann::json predictionJson(const Prediction &prediction);
 // Returns the same as a table: time and memory by what they are spent on, and the three largest costs in words.
 std::string predictionText(const Prediction &prediction);
 
+// Returns the sizes of a mesh by the names of its axes.
+nlohmann::json meshJson(planfile::MeshSizes mesh);
+
+// Says why a run does not fit; empty if it does.
+std::string lackOfMemory(const Prediction &prediction);
+
 } // namespace llmc::predict
 
 #endif // LLMC_LIB_PREDICT_PREDICTIONTEXT_H

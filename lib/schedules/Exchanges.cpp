@@ -28,13 +28,38 @@ struct Place {
   size_t stage, step;
 };
 
-std::map<Key, Place> placesOf(const std::vector<std::vector<Step>> &stages) {
-  std::map<Key, Place> places;
-  for (size_t s = 0; s < stages.size(); ++s)
-    for (size_t i = 0; i < stages[s].size(); ++i)
-      places[keyOf(stages[s][i], int64_t(s), int64_t(stages.size()))] = {s, i};
-  return places;
-}
+// Holds where each step is, by its name.
+class Places {
+public:
+  explicit Places(const std::vector<std::vector<Step>> &stages) {
+    for (const auto &steps : stages)
+      for (const Step &step : steps)
+        chunks_ = std::max(chunks_, step.chunk + 1), microBatches_ = std::max(microBatches_, step.microBatch + 1);
+    const size_t ofKind = stages.size() * size_t(chunks_ * microBatches_);
+    virtualStages_ = int64_t(stages.size()) * chunks_;
+    places_.resize(kKinds * ofKind, {nowhere, 0});
+    for (size_t s = 0; s < stages.size(); ++s)
+      for (size_t i = 0; i < stages[s].size(); ++i)
+        places_[indexOf(keyOf(stages[s][i], int64_t(s), int64_t(stages.size())))] = {s, i};
+  }
+  // Returns the place of a step; null if there is none of that name.
+  const Place *find(const Key &key) const {
+    auto [kind, virtualStage, microBatch] = key;
+    if (virtualStage >= virtualStages_ || microBatch >= microBatches_)
+      return nullptr;
+    const Place &place = places_[indexOf(key)];
+    return place.stage == nowhere ? nullptr : &place;
+  }
+
+private:
+  static constexpr size_t kKinds = size_t(StepKind::W) + 1, nowhere = ~size_t(0);
+  size_t indexOf(const Key &key) const {
+    auto [kind, virtualStage, microBatch] = key;
+    return (size_t(kind) * size_t(virtualStages_) + size_t(virtualStage)) * size_t(microBatches_) + size_t(microBatch);
+  }
+  int64_t chunks_ = 0, microBatches_ = 0, virtualStages_ = 0;
+  std::vector<Place> places_;
+};
 
 // Returns whether a stage receives activations that it needs before the cotangents which come in the same column.
 bool comesApart(const std::vector<MessageEnd> &ends, const std::vector<Step> &steps) {
@@ -54,7 +79,7 @@ bool comesApart(const std::vector<MessageEnd> &ends, const std::vector<Step> &st
 
 std::optional<std::vector<std::vector<int64_t>>>
 columnsOf(const std::vector<std::vector<Step>> &stages, int64_t chunks) {
-  std::map<Key, Place> places = placesOf(stages);
+  const Places places(stages);
   std::vector<std::vector<int64_t>> columns(stages.size());
   size_t left = 0;
   for (const auto &steps : stages)
@@ -65,10 +90,10 @@ columnsOf(const std::vector<std::vector<Step>> &stages, int64_t chunks) {
       while (columns[s].size() < stages[s].size()) {
         int64_t column = columns[s].empty() ? 0 : columns[s].back() + 1;
         if (auto need = neededBy(stages[s][columns[s].size()], int64_t(s), int64_t(stages.size()), chunks)) {
-          auto from = places.find(*need);
-          if (from == places.end() || from->second.step >= columns[from->second.stage].size())
+          const Place *from = places.find(*need);
+          if (!from || from->step >= columns[from->stage].size())
             break;
-          column = std::max(column, columns[from->second.stage][from->second.step] + 1);
+          column = std::max(column, columns[from->stage][from->step] + 1);
         }
         columns[s].push_back(column);
         moved = true;
@@ -80,31 +105,43 @@ columnsOf(const std::vector<std::vector<Step>> &stages, int64_t chunks) {
   return columns;
 }
 
-Slots assignSlots(const std::vector<Step> &steps, int64_t chunk, const std::set<StepKind> &kinds) {
-  std::map<int64_t, int64_t> ends; // by micro-batch
-  auto touches = [&](const Step &step) { return step.chunk == chunk && kinds.count(step.kind); };
+std::vector<Slots> assignSlots(const std::vector<Step> &steps, const std::set<StepKind> &kinds, int64_t chunks) {
+  // Names micro-batches of a chunk by one number.
+  int64_t microBatches = 0;
+  for (const Step &step : steps)
+    microBatches = std::max(microBatches, step.microBatch + 1);
+  std::vector<int64_t> ends(size_t(chunks * microBatches), -1); // last step that touches it
+  auto endOf = [&](const Step &step) -> int64_t & { return ends[size_t(step.chunk * microBatches + step.microBatch)]; };
+  auto touches = [&](const Step &step) { return step.chunk < chunks && kinds.count(step.kind); };
   for (size_t i = 0; i < steps.size(); ++i)
     if (touches(steps[i]))
-      ends[steps[i].microBatch] = int64_t(i);
-  Slots slots;
-  std::set<int64_t> free;            // slots that were ever taken
-  std::map<int64_t, int64_t> freedBy; // by slot
+      endOf(steps[i]) = int64_t(i);
+  std::vector<Slots> all(chunks);
+  std::vector<std::set<int64_t>> free(chunks);            // slots that were ever taken
+  std::vector<std::map<int64_t, int64_t>> freedBy(chunks); // by slot
   for (size_t i = 0; i < steps.size(); ++i) {
     if (!touches(steps[i]))
       continue;
+    Slots &slots = all[steps[i].chunk];
+    auto &freeHere = free[steps[i].chunk];
+    auto &freedHere = freedBy[steps[i].chunk];
     auto [at, isNew] = slots.of.insert({steps[i].microBatch, 0});
     if (isNew) {
-      at->second = free.empty() ? slots.count++ : *free.begin();
-      free.erase(at->second);
-      auto before = freedBy.find(at->second);
-      slots.freedBy[steps[i].microBatch] = before == freedBy.end() ? -1 : before->second;
+      at->second = freeHere.empty() ? slots.count++ : *freeHere.begin();
+      freeHere.erase(at->second);
+      auto before = freedHere.find(at->second);
+      slots.freedBy[steps[i].microBatch] = before == freedHere.end() ? -1 : before->second;
     }
-    if (ends[steps[i].microBatch] == int64_t(i)) {
-      free.insert(at->second);
-      freedBy[at->second] = int64_t(i);
+    if (endOf(steps[i]) == int64_t(i)) {
+      freeHere.insert(at->second);
+      freedHere[at->second] = int64_t(i);
     }
   }
-  return slots;
+  return all;
+}
+
+Slots assignSlots(const std::vector<Step> &steps, int64_t chunk, const std::set<StepKind> &kinds) {
+  return std::move(assignSlots(steps, kinds, chunk + 1)[chunk]);
 }
 
 std::vector<std::vector<Exchange>>
@@ -112,28 +149,40 @@ exchangesOf(const std::vector<std::vector<Step>> &stages,
             const std::vector<std::vector<int64_t>> &columns, int64_t chunks,
             const std::function<int64_t(size_t, size_t)> &freedBy,
             const std::function<bool(size_t, size_t, size_t)> &mayJoin) {
-  std::map<Key, Place> places = placesOf(stages);
+  const Places places(stages);
   int64_t count = int64_t(stages.size());
   // Orders exchanges: by column, by how many messages of the same channel left in it before.
-  using Time = std::pair<int64_t, int64_t>;
-  std::map<Time, std::map<size_t, std::vector<MessageEnd>>> times; // of each stage
-  std::map<std::tuple<StepKind, int64_t, int64_t>, int64_t> ofChannel; // kind, virtual stage, column
+  struct End {
+    int64_t column, round;
+    size_t stage;
+    MessageEnd end;
+  };
+  std::vector<End> all;
+  // Counts messages of each channel (kind, virtual stage) by column; those that were counted last are asked for first.
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> ofChannel(size_t(2 * count * chunks));
   for (size_t s = 0; s < stages.size(); ++s)
     for (size_t i = 0; i < stages[s].size(); ++i) {
-      auto need = neededBy(stages[s][i], int64_t(s), count, chunks);
+      const Step &step = stages[s][i];
+      auto need = neededBy(step, int64_t(s), count, chunks);
       if (!need)
         continue;
-      Place from = places.at(*need);
+      const Place from = *places.find(*need);
       int64_t column = columns[from.stage][from.step];
       if (int64_t before = freedBy(s, i); before >= 0)
         column = std::max(column, columns[s][before]);
-      int64_t round = ofChannel[{stages[s][i].kind, stages[s][i].chunk * count + int64_t(s), column}]++;
-      auto &at = times[{column, round}];
-      at[from.stage].push_back({true, from.step});
-      at[s].push_back({false, i});
+      auto &counts = ofChannel[size_t((step.kind == StepKind::B ? count * chunks : 0) + step.chunk * count + int64_t(s))];
+      auto at = std::find_if(counts.rbegin(), counts.rend(), [&](const auto &one) { return one.first == column; });
+      int64_t round = at == counts.rend() ? 0 : at->second++;
+      if (at == counts.rend())
+        counts.emplace_back(column, 1);
+      all.push_back({column, round, from.stage, {true, from.step}});
+      all.push_back({column, round, s, {false, i}});
     }
+  std::stable_sort(all.begin(), all.end(), [](const End &a, const End &b) {
+    return std::tie(a.column, a.round, a.stage) < std::tie(b.column, b.round, b.stage);
+  });
   std::vector<std::vector<Exchange>> exchanges(stages.size());
-  auto emit = [&](int64_t column, size_t s, std::vector<MessageEnd> ends) {
+  auto emit = [&](int64_t at, size_t s, std::vector<MessageEnd> ends) {
     if (ends.empty())
       return;
     // Sends come first, then by direction and chunk: equal exchanges are one procedure.
@@ -144,12 +193,19 @@ exchangesOf(const std::vector<std::vector<Step>> &stages,
       };
       return key(a) < key(b);
     });
-    size_t after = std::upper_bound(columns[s].begin(), columns[s].end(), column) - columns[s].begin();
+    size_t after = std::upper_bound(columns[s].begin(), columns[s].end(), at) - columns[s].begin();
     exchanges[s].push_back({after, std::move(ends)});
   };
   bool hasBackward = std::any_of(stages.front().begin(), stages.front().end(),
                                  [](const Step &step) { return step.kind == StepKind::B; });
-  for (const auto &[time, ofStages] : times) {
+  for (size_t begin = 0, next = 0; begin < all.size(); begin = next) {
+    const int64_t column = all[begin].column;
+    std::vector<std::pair<size_t, std::vector<MessageEnd>>> ofStages; // of one time
+    for (; next < all.size() && all[next].column == column && all[next].round == all[begin].round; ++next) {
+      if (ofStages.empty() || ofStages.back().first != all[next].stage)
+        ofStages.push_back({all[next].stage, {}});
+      ofStages.back().second.push_back(all[next].end);
+    }
     bool joined = true;
     for (const auto &[s, ends] : ofStages)
       for (const MessageEnd &sent : ends)
@@ -163,12 +219,12 @@ exchangesOf(const std::vector<std::vector<Step>> &stages,
           for (const MessageEnd &end : ends)
             if (stages[s][end.step].kind == kind)
               some.push_back(end);
-          emit(time.first, s, std::move(some));
+          emit(column, s, std::move(some));
         }
         continue;
       }
       if (joined) {
-        emit(time.first, s, ends);
+        emit(column, s, ends);
         continue;
       }
       // Without backwards messages go one way along a row of stages, whose last one sends nothing.
@@ -177,7 +233,7 @@ exchangesOf(const std::vector<std::vector<Step>> &stages,
         for (const MessageEnd &end : ends)
           if ((hasBackward ? stages[s][end.step].kind == StepKind::F : !end.sends) == bool(part))
             some.push_back(end);
-        emit(time.first, s, std::move(some));
+        emit(column, s, std::move(some));
       }
     }
   }

@@ -27,6 +27,8 @@ struct Slots {
 // Returns the slots of a chunk's micro-batches in a pool that steps of these kinds touch: each takes
 // the lowest free slot with its first such step, and frees it after its last.
 Slots assignSlots(const std::vector<Step> &steps, int64_t chunk, const std::set<StepKind> &kinds);
+// Returns the same of each of the first `chunks` chunks, at once.
+std::vector<Slots> assignSlots(const std::vector<Step> &steps, const std::set<StepKind> &kinds, int64_t chunks);
 
 // Identifies one end of a message: the step that makes it (`sends`) or needs it.
 struct MessageEnd {

@@ -1,96 +1,125 @@
 #include "lib/search/SampledTables.h"
 
 #include "lib/cost/Interpolation.h"
-#include "mlir/IR/Diagnostics.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 
 using namespace llmc;
 using namespace llmc::search;
 
-SampledTables::SampledTables(predict::RaisedModels &models, const Request &request, const cost::Machine &machine,
-                             const Space &space)
-    : models_(models), request_(request), machine_(machine), space_(space), most_(std::max<int64_t>(8, request.gpus)) {}
-
-const predict::Tables *SampledTables::read(const Layout &layout, Staging staging, int zero, int64_t dp, int64_t microBatch) {
-  auto [at, isNew] = tables_.try_emplace(Key{layout, staging, zero, dp, microBatch});
-  std::string &refusal = refusals_[at->first];
-  why_ = refusal;
-  if (!isNew)
-    return at->second ? &*at->second : nullptr;
-  CompileOptions options = request_.options;
-  cost::Machine machine = machine_;
-  Candidate candidate{layout, dp, staging == Staging::Single ? 1 : 2, 1, microBatch, 1,
-                      staging == Staging::Split ? cost::Order::ZeroBubble : cost::Order::OneFOneB, zero, cost::Kept::All, {}};
-  space_.apply(candidate, options, machine);
-  {
-    mlir::ScopedDiagnosticHandler handler(&models_.context(), [&](mlir::Diagnostic &diagnostic) {
-      llvm::raw_string_ostream text(refusal);
-      if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && refusal.empty())
-        text << diagnostic;
-      return mlir::success();
-    });
-    at->second = readTables(models_, options, machine.choices, space_.recomputes());
+std::vector<SampledTables::Sample> SampledTables::plan(const TableKey &key, bool forPasses) const {
+  const Layout &layout = key.layout;
+  const int64_t etp = std::max<int64_t>(1, layout.etp);
+  auto with = [&](int64_t ep, int64_t dp, int64_t rows) {
+    TableKey sample = key;
+    sample.layout.ep = ep, sample.dp = dp, sample.microBatch = rows;
+    return sample;
+  };
+  const double more = double(key.microBatch - 1); // rows, of which a sample has one more than the base
+  // Leaves groups of one rank for meshes of their own, which have no collectives: what passes take is the same.
+  const bool isAlone = key.dp == 1 || (layout.ep > 1 && key.dp * layout.cp * layout.tp == layout.ep * etp);
+  if (isAlone && !forPasses) {
+    std::vector<Sample> samples{{with(layout.ep, key.dp, 1)}};
+    if (more > 0)
+      samples.push_back({with(layout.ep, key.dp, 2), more});
+    return samples;
   }
-  why_ = refusal;
-  ++read_;
-  if (!at->second)
-    return nullptr;
-  if (model_.of.empty())
-    model_ = *at->second;
-  return &*at->second;
+  int64_t least = layout.ep, largest = layout.ep, few = 2, many = most_;
+  if (layout.ep > 1) {
+    // Takes the ends of what ep may be, such that other ranks have the same experts, where these share the same axes with tokens.
+    if (request_.free.ep) {
+      auto sharesWith = [&](int64_t ep) {
+        int64_t ranks = ep * etp, tokens = layout.tp * layout.cp;
+        return std::pair((ranks > layout.tp) - (ranks < layout.tp), (ranks > tokens) - (ranks < tokens));
+      };
+      const int64_t all = std::max<int64_t>(layout.ep, model_.of.empty() ? 1 : int64_t(model_.of.begin()->second.experts));
+      for (int64_t ep : divisorsOf(all))
+        if (ep > 1 && sharesWith(ep) == sharesWith(layout.ep))
+          least = std::min(least, ep), largest = std::max(largest, ep);
+    }
+    few = std::max<int64_t>(2, 2 * least * etp);
+    many = std::max({many, 2 * few, 2 * largest * etp});
+  }
+  std::vector<Sample> samples{{with(least, many, 1)}};
+  if (more > 0)
+    samples.push_back({with(least, many, 2), more});
+  auto share = [](int64_t here, int64_t base, int64_t sample) {
+    return (1.0 / double(here) - 1.0 / double(base)) / (1.0 / double(sample) - 1.0 / double(base));
+  };
+  if (!forPasses && key.dp != many)
+    samples.push_back({with(least, few, 1), share(key.dp, many, few), double(few) / double(many), double(key.dp) / double(many)});
+  if (layout.ep != least)
+    samples.push_back({with(largest, many, 1), share(layout.ep, least, largest), double(largest) / double(least),
+                       double(layout.ep) / double(least)});
+  return samples;
 }
 
-std::map<cost::Kept, cost::Table> SampledTables::at(const Layout &layout, Staging staging, int zero, int64_t dp,
-                                                    int64_t microBatch) {
-  auto exactly = [&]() -> std::map<cost::Kept, cost::Table> {
-    const predict::Tables *tables = read(layout, staging, zero, dp, microBatch);
-    return tables ? tables->of : std::map<cost::Kept, cost::Table>();
-  };
-  // Leaves groups of one rank for meshes of their own: they have no collectives.
-  const int64_t etp = std::max<int64_t>(1, layout.etp), experts = layout.ep * etp, others = layout.cp * layout.tp;
-  const bool isAlone = dp == 1 || (layout.ep > 1 && dp * others == experts);
-  struct Sample {
-    const predict::Tables *tables;
-    double share, from, to; // of the difference; sizes of the axis in the sample and here, by that of the base
-  };
-  std::vector<Sample> samples;
-  const predict::Tables *base = nullptr;
-  if (isAlone) {
-    base = read(layout, staging, zero, dp, 1);
-    if (base && microBatch > 1)
-      samples.push_back({read(layout, staging, zero, dp, 2), double(microBatch - 1), 1, 1});
-  } else {
-    Layout least = layout, largest = layout;
-    int64_t few = 2, many = most_;
-    if (layout.ep > 1) {
-      // Takes the ends of what ep may be, such that others have the same experts.
-      const int64_t all = std::max<int64_t>(layout.ep, int64_t(model_.of.empty() ? 1 : model_.of.begin()->second.experts));
-      std::vector<int64_t> sizes = divisorsOf(all);
-      least.ep = sizes.size() > 1 ? sizes[1] : layout.ep, largest.ep = all;
-      few = std::max<int64_t>(2, 2 * least.ep * etp);
-      many = std::max(many, 2 * largest.ep * etp);
-      if (request_.options.ep == layout.ep && !request_.free.ep)
-        least = largest = layout, few = std::max<int64_t>(2, 2 * layout.ep * etp), many = std::max(most_, 2 * few);
+std::vector<TableKey> SampledTables::samplesOf(const TableKey &key, bool forPasses) const {
+  std::vector<TableKey> keys;
+  for (const Sample &sample : plan(key, forPasses))
+    keys.push_back(sample.key);
+  return keys;
+}
+
+void SampledTables::read(const std::vector<TableKey> &keys) {
+  std::vector<TableKey> missing;
+  for (const TableKey &key : keys)
+    if (!tables_.contains(key)) {
+      missing.push_back(key);
+      tables_.try_emplace(key);
     }
-    base = read(least, staging, zero, many, 1);
-    if (base && microBatch > 1)
-      samples.push_back({read(least, staging, zero, many, 2), double(microBatch - 1), 1, 1});
-    if (base && dp != many)
-      samples.push_back({read(least, staging, zero, few, 1), (1.0 / dp - 1.0 / many) / (1.0 / few - 1.0 / many), double(few) / many,
-                         double(dp) / many});
-    if (base && layout.ep != least.ep)
-      samples.push_back({read(largest, staging, zero, many, 1),
-                         (1.0 / layout.ep - 1.0 / least.ep) / (1.0 / largest.ep - 1.0 / least.ep),
-                         double(largest.ep) / least.ep, double(layout.ep) / least.ep});
+  readers_.run(missing.size(), [&](predict::RaisedModels &models, size_t i) {
+    const TableKey &key = missing[i];
+    CompileOptions options = request_.options;
+    cost::Machine machine = machine_;
+    Candidate candidate{key.layout, key.dp, key.staging == Staging::Single ? 1 : 2, 1, key.microBatch, 1,
+                        key.staging == Staging::Split ? cost::Order::ZeroBubble : cost::Order::OneFOneB, key.zero, cost::Kept::All, {}};
+    space_.apply(candidate, options, machine);
+    Read &read = tables_.find(key)->second;
+    read.refusal = firstError(models.context(), [&] { read.tables = predict::readTables(models, options, machine.choices, space_.recomputes()); });
+  });
+  for (const TableKey &key : missing)
+    if (const Read &read = tables_.at(key); read.tables && model_.of.empty())
+      model_ = *read.tables;
+}
+
+const cost::Table *SampledTables::tableOf(const TableKey &key, cost::Kept kept, std::string &why) const {
+  const Read &read = tables_.at(key);
+  why = read.refusal;
+  if (!read.tables)
+    return nullptr;
+  auto found = read.tables->of.find(kept);
+  return found == read.tables->of.end() ? &read.tables->of.begin()->second : &found->second;
+}
+
+std::optional<cost::Table> SampledTables::interpolate(const TableKey &key, cost::Kept kept, bool forPasses, std::string &why) const {
+  std::vector<Sample> samples = plan(key, forPasses);
+  const cost::Table *base = tableOf(samples.front().key, kept, why);
+  if (!base)
+    return std::nullopt;
+  cost::Table sum = *base;
+  for (size_t i = 1; i < samples.size(); ++i) {
+    const cost::Table *sample = tableOf(samples[i].key, kept, why);
+    if (!sample || !cost::addDifference(sum, *base, *sample, samples[i].share, samples[i].from, samples[i].to))
+      return std::nullopt;
   }
-  if (!base || llvm::any_of(samples, [](const Sample &sample) { return !sample.tables; }))
-    return exactly();
-  std::map<cost::Kept, cost::Table> sum = base->of;
-  for (auto &[kept, table] : sum)
-    for (const Sample &sample : samples)
-      if (!cost::addDifference(table, base->of.at(kept), sample.tables->of.at(kept), sample.share, sample.from, sample.to))
-        return exactly();
   return sum;
+}
+
+std::optional<cost::Table> SampledTables::at(const TableKey &key, cost::Kept kept, bool forPasses) {
+  read(samplesOf(key, forPasses));
+  if (auto table = interpolate(key, kept, forPasses, why_))
+    return table;
+  // Reads the mesh itself, where another one of its layout is refused or has other kernels. Where it is refused alike, so are all.
+  std::tuple layout(key.layout, key.staging, key.zero);
+  if (auto refused = refused_.find(layout); refused != refused_.end()) {
+    why_ = refused->second;
+    return std::nullopt;
+  }
+  const bool isRefused = !why_.empty();
+  read({key});
+  const cost::Table *table = tableOf(key, kept, why_);
+  if (!table && isRefused)
+    refused_[layout] = why_;
+  return table ? std::optional(*table) : std::nullopt;
 }

@@ -3,48 +3,69 @@
 #ifndef LLMC_LIB_SEARCH_SAMPLEDTABLES_H
 #define LLMC_LIB_SEARCH_SAMPLEDTABLES_H
 
-#include "lib/predict/Tables.h"
-#include "lib/search/Space.h"
+#include "lib/search/Readers.h"
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace llmc::search {
 
-// Names what the kernels of a stage depend on beside its layout: whether it is the only one, and whether gradients of weights
-// are apart from backward (zero-bubble).
+// Names the tables of one mesh: its layout and stage of ZeRO, and what the kernels of a stage depend on beside these: whether it
+// is the only one, and whether gradients of weights are apart from backward (zero-bubble).
 enum class Staging : uint8_t { Single, Several, Split };
+struct TableKey {
+  Layout layout;
+  Staging staging = Staging::Several;
+  int zero = 0;
+  int64_t dp = 1, microBatch = 1;
+  auto operator<=>(const TableKey &) const = default;
+};
 
 class SampledTables {
 public:
-  SampledTables(predict::RaisedModels &models, const Request &request, const cost::Machine &machine, const Space &space);
+  SampledTables(Readers &readers, const Request &request, const cost::Machine &machine, const Space &space)
+      : readers_(readers), request_(request), machine_(machine), space_(space), most_(std::max<int64_t>(8, request.gpus)) {}
 
-  // Returns the tables of a mesh, one for each choice of what is recomputed; an empty map if the model refuses it, and why()
-  // then says why.
-  std::map<cost::Kept, cost::Table> at(const Layout &layout, Staging staging, int zero, int64_t dp, int64_t microBatch);
+  // Returns the table of a mesh; nullopt if the model refuses it, and why() then says why. `forPasses`: what one micro-batch
+  // takes is asked for alone, which the number of data-parallel ranks does not change.
+  std::optional<cost::Table> at(const TableKey &key, cost::Kept kept, bool forPasses = false);
   const std::string &why() const { return why_; }
 
-  const predict::Tables &model() const { return model_; } // of one that was read
-  int64_t read() const { return read_; }                  // tables that were read of the model
+  // Returns the tables that at() reads, and reads those of all `keys` at once, each on a core.
+  std::vector<TableKey> samplesOf(const TableKey &key, bool forPasses) const;
+  void read(const std::vector<TableKey> &keys);
+
+  // Returns the table of a mesh whose samples have been read, without reading any other: from several threads at once.
+  std::optional<cost::Table> interpolate(const TableKey &key, cost::Kept kept, bool forPasses, std::string &why) const;
+
+  const predict::Tables &model() const { return model_; } // the first one that was read
+  int64_t count() const { return int64_t(tables_.size()); }
 
 private:
-  using Key = std::tuple<Layout, Staging, int, int64_t, int64_t>; // zero, dp, rows of a micro-batch
-  const predict::Tables *read(const Layout &layout, Staging staging, int zero, int64_t dp, int64_t microBatch);
-  bool isSampled(const Layout &layout, int zero, int64_t dp) const;
+  struct Sample {
+    TableKey key;
+    double share = 0, from = 1, to = 1; // as of cost::addDifference
+  };
+  // Returns the samples of a key: the first is the base.
+  std::vector<Sample> plan(const TableKey &key, bool forPasses) const;
+  const cost::Table *tableOf(const TableKey &key, cost::Kept kept, std::string &why) const;
 
-  predict::RaisedModels &models_;
+  struct Read {
+    std::optional<predict::Tables> tables;
+    std::string refusal;
+  };
+  Readers &readers_;
   const Request &request_;
   const cost::Machine &machine_;
   const Space &space_;
+  const int64_t most_; // data-parallel ranks of the samples that have many
   predict::Tables model_;
-  int64_t most_; // data-parallel ranks of the samples that have many
-  std::map<Key, std::optional<predict::Tables>> tables_;
-  std::map<Key, std::string> refusals_;
+  std::map<TableKey, Read> tables_;
+  std::map<std::tuple<Layout, Staging, int>, std::string> refused_; // whatever the number of data-parallel ranks
   std::string why_;
-  int64_t read_ = 0;
 };
 
 } // namespace llmc::search

@@ -33,10 +33,12 @@ struct Result {
   // Counts plans of the space; of them those whose step was priced; tables that were read of the model.
   int64_t candidates = 0, priced = 0, tables = 0;
   double seconds = 0;
+  int64_t globalBatch = 0; // rows of a step
 };
 
-// Returns the plans of up to `count` meshes. `machine` is resolved for the fixed choices of the request. Needs:
-// options.globalBatch and request.gpus. Nullopt after diagnostics, of the model.
+// Returns the plans of up to `count` meshes. `machine` is resolved for the fixed choices of the request. A step has the rows
+// of options.globalBatch, or where that is 0 as many as have 4 Mi tokens; on processors four for each rank. Nullopt after
+// diagnostics, of the model.
 //
 // Every plan has a bound (lib/cost/Bound.h); plans are priced in the order of their bounds, and none is priced any more
 // whose bound is above what has been found: a branch and bound (Land and Doig, 1960) that leaves out nothing which could

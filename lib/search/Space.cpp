@@ -19,7 +19,7 @@ std::vector<int64_t> search::divisorsOf(int64_t number) {
 }
 
 std::vector<Layout> Space::layouts(int64_t tokens, int64_t experts) const {
-  constexpr int64_t leastTokens = 64; // of a rank: fewer leave products idle
+  constexpr int64_t leastTokens = 512; // of a row on a rank: fewer leave attention nothing to hide a ring behind
   const Free &free = request_.free;
   const CompileOptions &o = request_.options;
   const int64_t fast = std::max<int64_t>(1, std::max(machine_.cluster.gpusPerNode, machine_.cluster.nvlinkDomain));
@@ -48,6 +48,9 @@ std::vector<Layout> Space::layouts(int64_t tokens, int64_t experts) const {
           shares = divisorsOf(tp);
         for (int64_t etp : shares)
           for (bool sequence : sequences) {
+            // Gives experts to ranks of tp that have other tokens alone.
+            if (free.sequenceParallel && !sequence && tp > 1 && ep > 1 && etp < tp)
+              continue;
             std::vector<cost::Number> numbers{machine_.choices.gradients};
             if (free.gradients && machine_.choices.precision != cost::Number::Fp32)
               numbers = {cost::Number::Fp32, machine_.choices.precision == cost::Number::Fp16 ? cost::Number::Fp16 : cost::Number::Bf16};
@@ -121,8 +124,11 @@ std::vector<int64_t> Space::chunks(int64_t pp, int64_t layers) const {
   if (!request_.free.virtualStages)
     return {std::max<int64_t>(2, request_.options.chunks())};
   std::vector<int64_t> counts;
+  // Takes of chunks whose largest are alike the fewest: more send more messages, and fill the pipeline no sooner.
+  auto largest = [&](int64_t v) { return (layers + v * pp - 1) / (v * pp); };
   for (int64_t v = 2; v * pp <= layers + 2; ++v)
-    counts.push_back(v);
+    if (v == 2 || largest(v) < largest(v - 1))
+      counts.push_back(v);
   return counts;
 }
 

@@ -58,7 +58,7 @@ public:
   Space(const Request &request, const cost::Machine &machine) : request_(request), machine_(machine) {}
 
   // Returns the layouts of a model whose rows have `tokens` tokens and whose mixtures have `experts` experts (1: none), those
-  // of fewer ranks first. tp stays inside of the ranks that reach each other fast, and a rank has 64 tokens at least.
+  // of fewer ranks first. tp stays inside of the ranks that reach each other fast, and a rank has 512 tokens of a row at least where cp is free.
   std::vector<Layout> layouts(int64_t tokens, int64_t experts) const;
   // Returns the numbers of stages of a layout, for a model of so many layers.
   std::vector<int64_t> stages(const Layout &layout, int64_t layers) const;

@@ -15,6 +15,17 @@ bool CommandLine::has(std::string_view flag) const {
   return std::find(given.begin(), given.end(), flag) != given.end();
 }
 
+bool CommandLine::isAuto(std::string_view flag) const {
+  return std::find(autos.begin(), autos.end(), flag) != autos.end();
+}
+
+bool CommandLine::searches() const {
+  bool hasAxis = has("--mesh");
+  for (planfile::AxisRole role : planfile::kAxisRoles)
+    hasAxis |= has(text("--", planfile::nameOf(role)));
+  return !autos.empty() || (command == "plan" && prices.gpus > 0 && !hasAxis);
+}
+
 namespace {
 
 // Checks what flags and words say together.
@@ -31,6 +42,7 @@ private:
   void checkVerify();
   void checkModel();
   void checkBatch();
+  void checkSearch();
 
   CommandLine &line;
   CompileOptions &options = line.options;
@@ -118,12 +130,27 @@ void Checks::checkModel() {
     problems.usage("llmc compile needs -o OUT");
   if (!options.raise && options.pp > 1)
     problems.refuse("--raise off does not fold layers, so there are none to divide; use pp = 1");
-  if (!options.infer)
+  if (line.searches())
+    checkSearch();
+  else if (!options.infer)
     checkBatch();
 }
 
+// Checks that what shall be found can be: for a training, on a cluster.
+void Checks::checkSearch() {
+  const std::string flags = line.autos.empty() ? "a search" : line.autos.front() + " auto";
+  if (command == kVerify)
+    problems.refuse(flags, " is found by llmc plan and llmc compile; give the value that llmc verify shall prove");
+  else if (options.infer)
+    problems.refuse(flags, " is found for a training step; with --infer give a value");
+  else if (command == kCompile && line.prices.gpu.empty() && line.prices.cluster.empty())
+    problems.refuse(flags, " is found for a cluster: give --gpu NAME or --cluster FILE, and --gpus N");
+  if (options.edp > 0)
+    problems.refuse("--edp follows from the other axes, which are found; leave it out");
+}
+
 void Checks::run() {
-  if (!problems.wrongUsage)
+  if (!problems.wrongUsage && !line.searches())
     checkMesh();
   if (!problems.messages.empty())
     return;

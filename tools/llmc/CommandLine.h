@@ -22,14 +22,20 @@ struct CommandLine {
   std::string command;
   CompileOptions options;
   std::vector<std::string> given; // flags, as they came
+  std::vector<std::string> autos; // those of them whose value shall be found
   std::optional<Phase> compileFrom; // of IR; else what it says itself
   Phase compileTo = Phase::Emit;
   bool json = false;
   bool quick = false; // of calibrate: --quick
   bool help = false, version = false; // asked for, of `command` or of llmc if that is empty
   support::Verbosity verbosity = support::Verbosity::Normal; // -q, -v
-  // Returns whether the flag was given.
+  // Returns whether the flag was given; with the value auto.
   bool has(std::string_view flag) const;
+  bool isAuto(std::string_view flag) const;
+  // Returns whether choices are to be found: those that are auto, or of llmc plan all for a number of accelerators.
+  bool searches() const;
+  std::string objective = "step"; // of the choices that are found
+  double dollarsPerGpuHour = 0;
   budget::Question budget; // of budget
   std::string subject; // explain: a collective, node, parameter or kind of op; empty: all
   // Belongs to verify, as all that follows.

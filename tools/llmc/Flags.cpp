@@ -30,20 +30,32 @@ support::Flag::Rules training(support::Flag::Rules rules, const char *instead) {
   return rules;
 }
 
-// Makes a flag for a count of at least 1, which will one day be found where it is auto.
+// Lets a flag have the value auto, which llmc plan and llmc compile find.
+Entries::value_type orAuto(Entries::value_type entry) {
+  if (!entry.flag.rules.values.empty())
+    entry.flag.rules.values.push_back("auto");
+  entry.set = [name = std::string(entry.flag.name), set = std::move(entry.set)](CommandLine &line, const support::GivenFlag &given,
+                                                                               support::Problems &problems) {
+    if (given.value == "auto")
+      line.autos.push_back(name);
+    else if (set)
+      set(line, given, problems);
+  };
+  return entry;
+}
+
+// Makes a flag for a count of at least 1.
 template <class Field>
 Entries::value_type count(const char *name, unsigned modes, const char *help, const char *standard,
                           Field field) {
-  return {{name, modes, "N", help,
-           {.standard = standard, .later = {"auto"}, .instead = "give a number"}},
-          whole(field, 1, kMost)};
+  return {{name, modes, "N", help, {.standard = standard}}, whole(field, 1, kMost)};
 }
 
 // Makes the flag of an axis of the mesh.
 Entries::value_type axis(const char *name, const char *help, const char *standard) {
   planfile::AxisRole role = *planfile::roleNamed(name + 2);
-  return count(name, kPriced, help, standard,
-               [=](CommandLine &line) -> int64_t & { return line.options.of(role); });
+  auto entry = count(name, kPriced, help, standard, [=](CommandLine &line) -> int64_t & { return line.options.of(role); });
+  return role == planfile::AxisRole::ExpertData ? entry : orAuto(entry);
 }
 
 // Makes the flag of a choice with one value so far: others are refused by name, never ignored.
@@ -69,7 +81,7 @@ Entries batchFlags() {
   for (auto *entry : {&micro, &global})
     entry->flag.rules = training(entry->flag.rules, kBatch);
   return {
-      micro, global,
+      orAuto(micro), global,
       count("--seq", kModel | kPlan, "tokens of a row", "bound dim, or min(context, 4096)",
             of(&CompileOptions::sequence)),
       {{"--dim", kModel | kPlan, "NAME=N[,NAME=N]",
@@ -86,11 +98,10 @@ Entries meshFlags() {
       {{"--infer", kModel | kDraws, nullptr,
         "it takes every input of MODEL as it is and writes every output"},
        put(of(&CompileOptions::infer), true)},
-      {{"--mesh", kPriced, "8 | 4x2 | 8x16x8 | dp=8,pp=16,tp=8",
-        "ranks: dp; dp x tp; dp x pp x tp; by name",
-        {.standard = "1", .later = {"auto"},
-         .instead = "name the sizes, for example --mesh 2x2x2 (dp x pp x tp)"}},
-       setMesh},
+      orAuto({{"--mesh", kPriced, "8 | 4x2 | 8x16x8 | dp=8,pp=16,tp=8 | auto",
+               "ranks: dp; dp x tp; dp x pp x tp; by name; auto: the fastest that\nfits --gpus, with all choices that are not given",
+               {.standard = "1"}},
+              setMesh}),
       axis("--dp",
            "data-parallel ranks; so --pp, --tp, --cp, --ep, --etp, --edp, with\n"
            "dp x cp x tp = edp x ep x etp", "1"),
@@ -105,17 +116,16 @@ Entries meshFlags() {
 
 Entries choiceFlags() {
   return {
-      {{"--schedule", kPriced, nullptr, "order of the micro-batches",
-        training({.standard = "1f1b", .values = {"1f1b", "gpipe", "interleaved", "zero-bubble"},
-                  .later = {"auto"}},
+      orAuto({{"--schedule", kPriced, nullptr, "order of the micro-batches",
+        training({.standard = "1f1b", .values = {"1f1b", "gpipe", "interleaved", "zero-bubble"}},
                  "each stage runs once; leave it out")},
        choose(of(&CompileOptions::schedule),
               std::vector<std::optional<Schedule>>{Schedule::OneFOneB, Schedule::GPipe, Schedule::Interleaved,
-                                                   Schedule::ZeroBubble})},
-      {{"--virtual-stages", kPriced, "N",
+                                                   Schedule::ZeroBubble})}),
+      orAuto({{"--virtual-stages", kPriced, "N",
         "chunks of layers that a stage runs in turn (interleaved)",
-        training({.standard = "1; interleaved: 2", .later = {"auto"}}, "each stage runs once; leave it out")},
-       whole(of(&CompileOptions::virtualStages), 1, CompileOptions::kMostChunks)},
+        training({.standard = "1; interleaved: 2"}, "each stage runs once; leave it out")},
+       whole(of(&CompileOptions::virtualStages), 1, CompileOptions::kMostChunks)}),
       {{"--stages", kPriced, "auto|N,N,...",
         "layers of each virtual stage in the order of the model, 0 for\nan embedding or a head alone; auto: the least largest by FLOPs",
         {.standard = "auto"}},
@@ -188,17 +198,16 @@ Entries layoutFlags() {
         "this rate; config: at the rates of MODEL's config.json",
         training({.standard = "0"}, "nothing is dropped; leave it out")},
        setDropout},
-      {{"--zero", kPriced, nullptr,
+      orAuto({{"--zero", kPriced, nullptr,
         "stage of ZeRO: what data-parallel ranks share out; 1 masters and\n"
         "moments, 2 sums of gradients too, 3 weights too",
-        training({.standard = "1", .values = {"0", "1", "2", "3"}, .later = {"auto"}},
+        training({.standard = "1", .values = {"0", "1", "2", "3"}},
                  "there are no states to share out; leave it out")},
-       choose(of(&CompileOptions::zero), std::vector<std::optional<int>>{0, 1, 2, 3})},
-      {{"--sequence-parallel", kPriced, nullptr,
+       choose(of(&CompileOptions::zero), std::vector<std::optional<int>>{0, 1, 2, 3})}),
+      orAuto({{"--sequence-parallel", kPriced, nullptr,
         "tp ranks share out the tokens of norms and residuals",
-        {.standard = "on where tp divides the tokens; --infer: off", .values = {"on", "off"},
-         .later = {"auto"}}},
-       choose(of(&CompileOptions::sequenceParallel), std::vector<std::optional<bool>>{true, false})},
+        {.standard = "on where tp divides the tokens; --infer: off", .values = {"on", "off"}}},
+       choose(of(&CompileOptions::sequenceParallel), std::vector<std::optional<bool>>{true, false})}),
       {{"--cp-kind", kPriced, nullptr,
         "how attention sees the tokens of other cp ranks: keys and\nvalues go around a ring, or heads are exchanged for tokens",
         {.standard = "ring", .values = {"ring", "heads"}}},
@@ -277,7 +286,7 @@ Entries clusterFlags() {
        support::word(of(&PriceOptions::gpu))},
       {{"--cluster", kPlan | kCompile | kTrace, "FILE", "description of a cluster (JSON), in place of --gpu", {.excludes = {"--gpu"}}},
        support::path(of(&PriceOptions::cluster))},
-      {{"--gpus", kPlan, "N", "accelerators of the run", {.standard = "the ranks of the mesh"}},
+      {{"--gpus", kPlan | kCompile, "N", "accelerators of the run, for which a mesh is found", {.standard = "the ranks of the mesh"}},
        whole(of(&PriceOptions::gpus), 1, kMost)},
       {{"--gpus-per-node", kPlan | kCompile | kTrace, "N", "accelerators of a node", {.standard = "the cluster's"}},
        whole(of(&PriceOptions::gpusPerNode), 1, 4096)},
@@ -287,6 +296,12 @@ Entries clusterFlags() {
        support::real(of(&PriceOptions::nicGbytes), {.end = 1e4, .open = true})},
       {{"--board-watts", kPlan | kCompile | kTrace, "X", "power limit of an accelerator", {.standard = "the cluster's"}},
        support::real(of(&PriceOptions::boardWatts), {.least = 10, .end = 1e5})},
+      {{"--objective", kPlan | kCompile, nullptr,
+        "what is found: the least time of a step on all of --gpus, or the\nmost tokens for a dollar, on fewer of them too",
+        {.standard = "step", .values = {"step", "tokens_per_dollar"}}},
+       support::word(&CommandLine::objective)},
+      {{"--dollars-per-gpu-hour", kPlan | kCompile, "X", "what an accelerator costs"},
+       support::real(&CommandLine::dollarsPerGpuHour, {.end = 1e6, .open = true})},
   };
 }
 

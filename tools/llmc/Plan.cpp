@@ -1,15 +1,18 @@
 // Implements llmc plan: predicts time and memory of a training step.
+#include "tools/llmc/Choose.h"
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Diagnostics.h"
 
 #include "lib/pipeline/Pipeline.h"
 #include "lib/predict/Predict.h"
 #include "lib/predict/PredictionText.h"
-#include "lib/search/Search.h"
+#include "lib/search/ResultText.h"
 #include "lib/simulate/Forecast.h"
 #include "lib/support/Json.h"
 #include "passes/6-emit/Emit.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <set>
 
 namespace llmc {
 using namespace mlir;
@@ -88,19 +91,58 @@ LogicalResult simulatePlan(MLIRContext &context, CompileOptions options, predict
   return success();
 }
 
+// Prints what was found, or why there is nothing.
+int printChoice(const CommandLine &line, const Choice &choice) {
+  const search::Result &result = choice.result;
+  if (!result.found.empty()) {
+    if (line.json)
+      llvm::outs() << support::jsonText(search::resultJson(result, choice.request), 2) << "\n";
+    else
+      llvm::outs() << search::resultText(result, choice.request);
+    return 0;
+  }
+  if (line.json && result.nearest) {
+    nlohmann::json all = search::lackJson(result.nearest->prediction, choice.levers);
+    for (const search::Rejected &rejected : result.rejected)
+      all["rejected"].push_back({{"mesh", predict::meshJson(rejected.mesh)}, {"reason", rejected.reason}});
+    all["search"] = {{"candidates", result.candidates}, {"priced", result.priced}, {"tables", result.tables}, {"seconds", result.seconds}};
+    llvm::outs() << support::jsonText(all, 2) << "\n";
+  } else if (result.nearest) {
+    llvm::outs() << predict::predictionText(result.nearest->prediction) << search::leversText(choice.levers);
+  }
+  if (result.nearest) {
+    llvm::errs() << "llmc: error: " << line.options.model << ": none of " << result.candidates << " plans for " << choice.request.gpus
+                 << " accelerators fits; what needs least: " << predict::lackOfMemory(result.nearest->prediction)
+                 << "; use more accelerators, or one of the levers\n";
+    return 1;
+  }
+  llvm::errs() << "llmc: error: " << line.options.model << ": no plan for " << choice.request.gpus << " accelerators and "
+               << result.globalBatch << " rows of a step";
+  std::set<std::string> reasons;
+  for (const search::Rejected &rejected : result.rejected)
+    if (reasons.size() < 3 && reasons.insert(rejected.reason).second)
+      llvm::errs() << (reasons.size() > 1 ? "; " : ": ") << rejected.reason;
+  llvm::errs() << (reasons.empty() ? ": dp divides the rows of a step, and stages the layers: change --global-batch or --gpus\n" : "\n");
+  return 1;
+}
+
 } // namespace
 
 int runPlan(const CommandLine &line) {
   CompileOptions options = line.options;
   std::vector<std::string> errors;
-  bool hasDataSize = line.has("--dp") || line.has("--mesh");
-  std::optional<cost::Machine> machine = predict::resolve(line.prices, options, hasDataSize, errors);
+  std::optional<Choice> choice;
+  std::optional<cost::Machine> machine;
+  if (line.searches())
+    choice = requestOf(line, errors);
+  else
+    machine = predict::resolve(line.prices, options, line.has("--dp") || line.has("--mesh"), errors);
   if (machine && machine->cluster.host)
     if (std::string why = whyNotHere(*machine, options); !why.empty())
       errors.push_back(why);
   for (const std::string &error : errors)
     llvm::errs() << "llmc: error: " << error << "\n";
-  if (!errors.empty() || !machine)
+  if (!errors.empty() || (!machine && !choice))
     return 1;
   DialectRegistry registry;
   registerDialects(registry);
@@ -108,29 +150,9 @@ int runPlan(const CommandLine &line) {
   context.loadAllAvailableDialects();
   TerminalDiagnostics diagnostics(&context, options.model, line.verbosity);
   predict::RaisedModels models(context);
-  if (getenv("LLMC_SEARCH")) {
-    search::Request request{options, line.prices, {}, machine->cluster.gpus};
-    request.options.globalBatch = options.globalBatch;
-    search::Free &f = request.free;
-    f.dp = f.pp = f.tp = f.cp = f.ep = f.etp = f.microBatch = f.virtualStages = f.schedule = f.zero = f.sequenceParallel = f.recompute = f.stages = true;
-    if (const char *skip = getenv("LLMC_FIX")) {
-      StringRef k(skip);
-      if (k.contains("cp")) f.cp = false;
-      if (k.contains("zero")) f.zero = false;
-      if (k.contains("sp")) f.sequenceParallel = false;
-      if (k.contains("etp")) f.etp = false;
-      if (k.contains("schedule")) f.schedule = f.virtualStages = false;
-    }
-    auto result = search::search(models, request, *machine, 5);
-    if (!result) return 1;
-    for (auto &found : result->found) {
-      auto &c = found.candidate;
-      fprintf(stderr, "%.4f s dp %ld pp %ld tp %ld cp %ld ep %ld etp %ld v %ld mb %ld x %ld %s zero %d sp %d kept %s peak %.1f GiB\n", found.prediction.time.step, c.dp, c.pp, c.layout.tp, c.layout.cp, c.layout.ep, c.layout.etp, c.chunks, c.microBatch, c.microBatches, cost::nameOf(c.order), c.zero, c.layout.sequenceParallel, cost::nameOf(c.recompute), found.prediction.memory[0].sum() / (1 << 30));
-    }
-    fprintf(stderr, "candidates %ld priced %ld tables %ld seconds %.2f\n", result->candidates, result->priced, result->tables, result->seconds);
-    for (auto &r : result->rejected) if (getenv("LLMC_REJ")) fprintf(stderr, "rejected dp %ld pp %ld tp %ld cp %ld ep %ld: %s\n", r.mesh.dp, r.mesh.pp, r.mesh.tp, r.mesh.cp, r.mesh.ep, r.reason.c_str());
-    return 0;
-  }
+  constexpr size_t found = 5; // the best and four that differ from it
+  if (choice)
+    return findPlans(models, line, *choice, found) ? printChoice(line, *choice) : 1;
   auto prediction = predict::readPrediction(models, options, *machine, !line.has("--recompute") || options.recompute == Recompute::Auto);
   if (!prediction)
     return 1;
@@ -138,6 +160,19 @@ int runPlan(const CommandLine &line) {
     return 1;
   if (prediction->machine.cluster.host && failed(simulatePlan(context, options, *prediction)))
     return 1;
+  // A run of another stack is predicted as it is: nothing is chosen.
+  std::string lack = predict::lackOfMemory(*prediction);
+  if (!lack.empty() && prediction->machine.choices.software == cost::Profile::Llmc && !prediction->machine.cluster.host) {
+    search::Readers readers(models);
+    std::vector<search::Lever> levers = search::leversOf(readers, {options, line.prices, {}, options.ranks()}, *machine, *prediction);
+    if (line.json)
+      llvm::outs() << support::jsonText(search::lackJson(*prediction, levers), 2) << "\n";
+    else
+      llvm::outs() << predict::predictionText(*prediction) << search::leversText(levers);
+    llvm::errs() << "llmc: error: " << line.options.model << ": does not fit: " << lack
+                 << (levers.empty() ? "\n" : "; see the levers\n");
+    return 1;
+  }
   if (line.json)
     llvm::outs() << support::jsonText(predict::predictionJson(*prediction), 2) << "\n";
   else

@@ -1,0 +1,111 @@
+#include "lib/search/ResultText.h"
+
+#include "lib/predict/PredictionText.h"
+#include "lib/search/Flags.h"
+
+#include <algorithm>
+#include <cstdio>
+
+using namespace llmc;
+using namespace llmc::search;
+using nlohmann::json;
+
+namespace {
+
+std::string line(const char *format, auto... values) {
+  char text[1024];
+  snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+// Names the part of a step of which a plan has most more than the best one.
+std::string whyLonger(const cost::TimeParts &parts, const cost::TimeParts &best) {
+  std::vector<std::pair<double, const char *>> more{{parts.compute - best.compute, "compute"},
+                                                    {parts.tp - best.tp, "tp"},
+                                                    {parts.dp - best.dp, "dp"},
+                                                    {parts.pp - best.pp, "pp"},
+                                                    {parts.cp - best.cp, "cp"},
+                                                    {parts.ep - best.ep, "ep"},
+                                                    {parts.bubble - best.bubble, "bubble"},
+                                                    {parts.optimizer - best.optimizer, "optimizer"},
+                                                    {parts.host - best.host, "host"}};
+  auto [seconds, name] = *std::max_element(more.begin(), more.end());
+  return seconds > 0 ? line("%s +%.3g s", name, seconds) : "";
+}
+
+json foundJson(const Found &found, const Request &request) {
+  json chosen = predict::predictionJson(found.prediction)["chosen"];
+  json flags = json::object();
+  for (const auto &[flag, value] : flagsOf(found.candidate, request))
+    flags[flag] = value;
+  chosen["flags"] = std::move(flags);
+  chosen["command"] = planCommand(found.candidate, request);
+  return chosen;
+}
+
+} // namespace
+
+json search::resultJson(const Result &result, const Request &request) {
+  json all = predict::predictionJson(result.found.front().prediction);
+  all["chosen"] = foundJson(result.found.front(), request);
+  all["alternatives"] = json::array();
+  const cost::StepTime &best = result.found.front().prediction.time;
+  for (size_t i = 1; i < result.found.size(); ++i) {
+    json other = foundJson(result.found[i], request);
+    other["loses_s"] = result.found[i].prediction.time.step - best.step;
+    other["because"] = whyLonger(result.found[i].prediction.time.parts, best.parts);
+    all["alternatives"].push_back(std::move(other));
+  }
+  all["rejected"] = json::array();
+  for (const Rejected &rejected : result.rejected)
+    all["rejected"].push_back({{"mesh", predict::meshJson(rejected.mesh)}, {"reason", rejected.reason}});
+  all["search"] = {{"candidates", result.candidates}, {"priced", result.priced}, {"tables", result.tables}, {"seconds", result.seconds}};
+  return all;
+}
+
+json search::lackJson(const predict::Prediction &asked, const std::vector<Lever> &levers) {
+  json all = predict::predictionJson(asked);
+  all["asked"] = std::move(all["chosen"]);
+  all["chosen"] = nullptr;
+  all["levers"] = json::array();
+  for (const Lever &lever : levers)
+    all["levers"].push_back({{"flag", lever.flag}, {"value", lever.value}, {"command", lever.command}, {"saves_bytes", lever.savesBytes},
+                             {"costs_s", lever.costsSeconds}, {"fits", lever.fits}});
+  return all;
+}
+
+std::string search::resultText(const Result &result, const Request &request) {
+  const Found &best = result.found.front();
+  std::string out = predict::predictionText(best.prediction);
+  out += "found       " + lineOf(flagsOf(best.candidate, request)) + "\n";
+  if (result.found.size() > 1)
+    out += "runners-up\n";
+  for (size_t i = 1; i < result.found.size(); ++i) {
+    const cost::StepTime &time = result.found[i].prediction.time;
+    std::string why = whyLonger(time.parts, best.prediction.time.parts);
+    out += line("  %+6.2f %%   ", 100 * (time.step / best.prediction.time.step - 1)) + lineOf(flagsOf(result.found[i].candidate, request)) +
+           (why.empty() ? "" : " (" + why + ")") + "\n";
+  }
+  out += line("search      %lld plans, of which %lld were priced, by %lld tables, in %.2f s\n", (long long)result.candidates,
+              (long long)result.priced, (long long)result.tables, result.seconds);
+  return out;
+}
+
+std::string search::leversText(const std::vector<Lever> &levers) {
+  constexpr size_t most = 8;
+  std::string out = levers.empty() ? "levers      no change of one or a few choices makes it need less\n" : "levers\n";
+  for (size_t i = 0; i < std::min(most, levers.size()); ++i) {
+    const Lever &lever = levers[i];
+    std::string change;
+    size_t flag = 0, value = 0; // joins flags with their values
+    for (; flag < lever.flag.size(); ) {
+      size_t endOfFlag = std::min(lever.flag.find(' ', flag), lever.flag.size()), endOfValue = std::min(lever.value.find(' ', value), lever.value.size());
+      change += (change.empty() ? "" : " ") + lever.flag.substr(flag, endOfFlag - flag) + " " + lever.value.substr(value, endOfValue - value);
+      flag = endOfFlag + 1, value = endOfValue + 1;
+    }
+    out += line("  %-28s %s: saves %.4g GiB, step %+.3g s\n", change.c_str(), lever.fits ? "fits" : "does not fit", lever.savesBytes / (1 << 30), lever.costsSeconds);
+  }
+  if (!levers.empty())
+    out += "run         " + levers.front().command + "\n";
+  return out;
+}

@@ -1,0 +1,117 @@
+// Implements the search of llmc plan and llmc compile.
+#include "tools/llmc/Choose.h"
+
+#include "lib/support/FlagSetters.h"
+
+#include <algorithm>
+
+namespace llmc {
+namespace {
+
+// Says which choices of a command line are open: those that are auto; with a mesh that is, or none, all that are not given.
+search::Free freeOf(const CommandLine &line) {
+  bool hasAxis = false, hasAutoAxis = line.isAuto("--mesh");
+  for (planfile::AxisRole role : planfile::kAxisRoles) {
+    std::string flag = support::text("--", planfile::nameOf(role));
+    hasAxis |= line.has(flag);
+    hasAutoAxis |= line.isAuto(flag);
+  }
+  const bool hasMesh = line.has("--mesh") && !line.isAuto("--mesh");
+  const bool all = line.isAuto("--mesh") || (!hasAxis && !hasMesh && line.autos.empty());
+  auto open = [&](const char *flag) { return line.isAuto(flag) || (all && !line.has(flag)); };
+  search::Free free;
+  free.pp = open("--pp"), free.tp = open("--tp"), free.cp = open("--cp"), free.ep = open("--ep"), free.etp = open("--etp");
+  free.dp = open("--dp") || (hasAutoAxis && !hasMesh && !line.has("--dp"));
+  free.microBatch = open("--micro-batch"), free.schedule = open("--schedule"), free.virtualStages = open("--virtual-stages");
+  free.zero = open("--zero"), free.sequenceParallel = open("--sequence-parallel"), free.recompute = open("--recompute");
+  free.stages = open("--stages");
+  free.gradients = line.isAuto("--grad-dtype");
+  return free;
+}
+
+} // namespace
+
+std::optional<Choice> requestOf(const CommandLine &line, std::vector<std::string> &errors) {
+  Choice choice{{line.options, line.prices, freeOf(line), 0}, {}, {}, {}};
+  CompileOptions &options = choice.request.options;
+  predict::PriceOptions &prices = choice.request.prices;
+  auto cluster = predict::clusterOf(prices, errors);
+  if (!cluster)
+    return std::nullopt;
+  // Computes in what the accelerator is for, where nothing is said.
+  if (line.command == "compile")
+    prices.precision = !options.precision                       ? std::optional<cost::Number>()
+                       : *options.precision == Precision::Fp32 ? cost::Number::Fp32
+                       : *options.precision == Precision::Bf16 ? cost::Number::Bf16
+                                                                : cost::Number::Fp16;
+  const search::Free &free = choice.request.free;
+  // Takes as many accelerators as a mesh has that is given whole.
+  const int64_t others = options.pp * options.tp * options.cp;
+  choice.request.gpus = cluster->gpus ? cluster->gpus : free.dp || free.pp || free.tp || free.cp ? 0 : options.dp * others;
+  if (!choice.request.gpus) {
+    errors.push_back(line.autos.empty() || line.isAuto("--mesh") ? "a mesh is found for a number of accelerators: give --gpus N"
+                                                                 : line.autos.front() + " auto is found for a number of accelerators: give --gpus N");
+    return std::nullopt;
+  }
+  if (choice.request.gpus % others) {
+    errors.push_back(support::text("pp x tp x cp is ", options.pp, " x ", options.tp, " x ", options.cp, " = ", others,
+                                   ", which does not divide ", choice.request.gpus, " accelerators: change --gpus, or leave one out"));
+    return std::nullopt;
+  }
+  CompileOptions some = options; // a mesh of these for what is resolved
+  some.dp = choice.request.gpus / others;
+  some.ep = 1, some.globalBatch = 0;
+  if (!free.dp && options.dp != some.dp)
+    errors.push_back(support::text("dp x pp x tp x cp is ", options.dp, " x ", others, " ranks, and there are ", choice.request.gpus,
+                                   " accelerators: they must be equal"));
+  if (options.pp == 1) { // resolved for one stage
+    some.schedule.reset(), some.virtualStages.reset();
+  }
+  auto machine = predict::resolve(prices, some, /*hasDataSize=*/true, errors);
+  if (!machine || !errors.empty())
+    return std::nullopt;
+  options.precision = some.precision;
+  options.gradDtype = some.gradDtype;
+  choice.machine = std::move(*machine);
+  choice.request.options.stages = line.options.stages;
+  return choice;
+}
+
+bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &choice, size_t count) {
+  const bool byDollars = line.objective == "tokens_per_dollar";
+  std::vector<int64_t> counts{choice.request.gpus};
+  for (int64_t fewer = choice.request.gpus; byDollars && fewer % 2 == 0;)
+    counts.push_back(fewer /= 2);
+  search::Result all;
+  for (int64_t gpus : counts) {
+    search::Request request = choice.request;
+    request.gpus = gpus;
+    auto result = search::search(models, request, choice.machine, count);
+    if (!result)
+      return false;
+    choice.request.options.globalBatch = result->globalBatch;
+    for (search::Found &found : result->found)
+      all.found.push_back(std::move(found));
+    all.rejected.insert(all.rejected.end(), result->rejected.begin(), result->rejected.end());
+    if (result->nearest && !all.nearest)
+      all.nearest = std::move(result->nearest);
+    all.candidates += result->candidates, all.priced += result->priced, all.tables += result->tables, all.seconds += result->seconds;
+  }
+  // Compares what a step costs, in accelerator-seconds: its tokens are the same on any number of them.
+  if (byDollars)
+    std::stable_sort(all.found.begin(), all.found.end(), [](const search::Found &a, const search::Found &b) {
+      return a.prediction.time.step * double(a.options.ranks()) < b.prediction.time.step * double(b.options.ranks());
+    });
+  if (all.found.size() > count)
+    all.found.erase(all.found.begin() + std::ptrdiff_t(count), all.found.end());
+  choice.result = std::move(all);
+  if (choice.result.found.empty() && choice.result.nearest) {
+    search::Readers readers(models);
+    search::Request request = choice.request;
+    request.options = choice.result.nearest->options;
+    choice.levers = search::leversOf(readers, request, choice.machine, choice.result.nearest->prediction);
+  }
+  return true;
+}
+
+} // namespace llmc

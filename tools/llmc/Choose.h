@@ -1,0 +1,31 @@
+// Finds the choices that a command line leaves open. Tested by test/numerics/search.py.
+#ifndef LLMC_TOOLS_LLMC_CHOOSE_H
+#define LLMC_TOOLS_LLMC_CHOOSE_H
+
+#include "lib/search/Levers.h"
+#include "lib/search/Search.h"
+#include "tools/llmc/CommandLine.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace llmc {
+
+// Holds what is asked for, the machine that it is asked for, and the plans that were found.
+struct Choice {
+  search::Request request;
+  cost::Machine machine;
+  search::Result result;
+  std::vector<search::Lever> levers; // where nothing fits
+};
+
+// Returns the request of a command line that searches, and the machine; nullopt after adding errors.
+std::optional<Choice> requestOf(const CommandLine &line, std::vector<std::string> &errors);
+
+// Finds up to `count` plans of a request. False after diagnostics of the model.
+bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &choice, size_t count);
+
+} // namespace llmc
+
+#endif // LLMC_TOOLS_LLMC_CHOOSE_H
