@@ -16,6 +16,8 @@ packages=(
   libdnnl2 libdnnl-dev
   # tests; lit and FileCheck come with llvm-22-tools
   libgtest-dev python3 python3-numpy
+  # draws pages of llmc report for test/page
+  chromium
   # fetches the node cases of ONNX for test/conformance
   python3-pip
 )

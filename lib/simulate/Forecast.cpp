@@ -5,6 +5,7 @@
 #include "lib/simulate/HostPrices.h"
 #include "lib/support/Counted.h"
 #include "runtime/compute/MatmulLibrary.h"
+#include "runtime/cpu/InstructionName.h"
 #include "runtime/cpu/TraceWriter.h"
 
 #include <algorithm>
@@ -159,6 +160,10 @@ support::OrderedJson simulate::forecastJson(const Forecast &forecast) {
           {"process_peak", forecast.processPeak},
           {"flops", flopsJson(forecast.stages)},
           {"ranks", ranks}};
+}
+
+std::string simulate::nameOf(const planfile::ProgramT &program, const runtime::StageProgram &stage, uint32_t op) {
+  return runtime::nameOf(program, stage, stage.ops[op], /*byLibrary=*/true);
 }
 
 support::Status simulate::writeTrace(const planfile::ProgramT &program, const Forecast &forecast, const std::string &file) {

@@ -33,6 +33,9 @@ support::Result<Forecast> forecast(const planfile::ProgramT &program, const cost
 std::string forecastText(const Forecast &forecast, const cost::Machine &machine);
 support::OrderedJson forecastJson(const Forecast &forecast);
 
+// Returns the name of an op of a stage, as a trace has it.
+std::string nameOf(const planfile::ProgramT &program, const runtime::StageProgram &stage, uint32_t op);
+
 // Writes the events of a forecast for Perfetto, with the lanes and names of a run's --trace.
 support::Status writeTrace(const planfile::ProgramT &program, const Forecast &forecast, const std::string &file);
 

@@ -124,8 +124,10 @@ void Checks::checkModel() {
   }
   if (options.model.empty() && !line.draws)
     return problems.usage("llmc ", line.command,
-                          command == kExplain || command == kTrace ? " needs a program that llmc compile wrote"
+                          command & (kExplain | kTrace | kReport) ? " needs a program that llmc compile wrote"
                                               : " needs a model: an ONNX file or a config.json");
+  if (command == kReport && options.output.empty() && !line.json)
+    problems.usage("llmc report needs -o FILE for the page, or --json");
   if (command == kCompile && options.output.empty())
     problems.usage("llmc compile needs -o OUT");
   if (!options.raise && options.pp > 1)

@@ -6,6 +6,7 @@
 #include "lib/budget/Budget.h"
 #include "lib/options/Options.h"
 #include "lib/options/Phases.h"
+#include "lib/page/Document.h"
 #include "lib/predict/PriceOptions.h"
 #include "lib/support/FlagTable.h"
 #include "lib/support/Progress.h"
@@ -49,6 +50,8 @@ struct CommandLine {
   Twin twin = Twin::Auto;      // --twin: a scaled-down model replaces the plan
   int64_t mutants = 0;         // --mutants: at most so many of each fault; 0: all
   predict::PriceOptions prices; // of plan
+  page::MeasuredFiles measured; // of report
+  std::string report;           // of plan: the page that is written
   std::string without; // --without: a static checker that --mutate leaves out
 };
 

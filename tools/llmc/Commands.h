@@ -6,6 +6,8 @@
 
 #include "tools/llmc/CommandLine.h"
 
+#include <nlohmann/json.hpp>
+
 namespace llmc {
 
 int runCompile(const CommandLine &line);
@@ -14,8 +16,12 @@ int runExplain(const CommandLine &line);
 int runVerify(const CommandLine &line);
 int runPlan(const CommandLine &line);
 int runTrace(const CommandLine &line);
+int runReport(const CommandLine &line);
 int runCalibrate(const CommandLine &line);
 int runBudget(const CommandLine &line);
+
+// Writes the page of llmc plan --report, from the object of its --json; does nothing where it is not asked for.
+int writePlanPage(const CommandLine &line, const nlohmann::json &prediction);
 
 } // namespace llmc
 

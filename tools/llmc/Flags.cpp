@@ -16,7 +16,7 @@ using Entries = std::vector<support::FlagTable<CommandLine>::Entry>;
 
 constexpr unsigned kChoice = kCompile | kVerify, kModel = kChoice | kInspect;
 constexpr unsigned kPriced = kChoice | kPlan; // of choices that a prediction takes, too
-constexpr unsigned kEverywhere = kModel | kPlan | kExplain | kNoCommand | kDraws | kTrace | kCalibrate | kBudget;
+constexpr unsigned kEverywhere = kModel | kPlan | kExplain | kNoCommand | kDraws | kTrace | kCalibrate | kBudget | kReport;
 
 // Returns a way to a choice of compilation.
 template <class T> auto of(T CompileOptions::*field) {
@@ -282,19 +282,19 @@ Entries::value_type number(const char *name, const char *help, std::optional<cos
 Entries clusterFlags() {
   auto of = [](auto field) { return [=](CommandLine &line) -> auto & { return line.prices.*field; }; };
   return {
-      {{"--gpu", kPlan | kCompile | kTrace, "NAME", "accelerator: a100-40g, a100-80g, b200, b300, cpu, gb200, gb300,\nh100, h100-96g, h200"},
+      {{"--gpu", kPlan | kCompile | kTrace | kReport, "NAME", "accelerator: a100-40g, a100-80g, b200, b300, cpu, gb200, gb300,\nh100, h100-96g, h200"},
        support::word(of(&PriceOptions::gpu))},
-      {{"--cluster", kPlan | kCompile | kTrace, "FILE", "description of a cluster (JSON), in place of --gpu", {.excludes = {"--gpu"}}},
+      {{"--cluster", kPlan | kCompile | kTrace | kReport, "FILE", "description of a cluster (JSON), in place of --gpu", {.excludes = {"--gpu"}}},
        support::path(of(&PriceOptions::cluster))},
       {{"--gpus", kPlan | kCompile, "N", "accelerators of the run, for which a mesh is found", {.standard = "the ranks of the mesh"}},
        whole(of(&PriceOptions::gpus), 1, kMost)},
-      {{"--gpus-per-node", kPlan | kCompile | kTrace, "N", "accelerators of a node", {.standard = "the cluster's"}},
+      {{"--gpus-per-node", kPlan | kCompile | kTrace | kReport, "N", "accelerators of a node", {.standard = "the cluster's"}},
        whole(of(&PriceOptions::gpusPerNode), 1, 4096)},
-      {{"--nvlink-domain", kPlan | kCompile | kTrace, "N", "accelerators that reach each other over NVLink", {.standard = "the cluster's"}},
+      {{"--nvlink-domain", kPlan | kCompile | kTrace | kReport, "N", "accelerators that reach each other over NVLink", {.standard = "the cluster's"}},
        whole(of(&PriceOptions::nvlinkDomain), 1, 4096)},
-      {{"--nic-gbytes", kPlan | kCompile | kTrace, "X", "GB/s of the network card of an accelerator, each way", {.standard = "the cluster's"}},
+      {{"--nic-gbytes", kPlan | kCompile | kTrace | kReport, "X", "GB/s of the network card of an accelerator, each way", {.standard = "the cluster's"}},
        support::real(of(&PriceOptions::nicGbytes), {.end = 1e4, .open = true})},
-      {{"--board-watts", kPlan | kCompile | kTrace, "X", "power limit of an accelerator", {.standard = "the cluster's"}},
+      {{"--board-watts", kPlan | kCompile | kTrace | kReport, "X", "power limit of an accelerator", {.standard = "the cluster's"}},
        support::real(of(&PriceOptions::boardWatts), {.least = 10, .end = 1e5})},
       {{"--objective", kPlan | kCompile, nullptr,
         "what is found: the least time of a step on all of --gpus, or the\nmost tokens for a dollar, on fewer of them too",
@@ -376,9 +376,9 @@ Entries compileFlags() {
         "also carries its kernels for these chips, for\n"
         "scripts/gpu-check.sh; needs a CUDA assembler", {.standard = "none"}},
        addCudaKernels},
-      {{"--output", kCompile | kTrace | kCalibrate, "OUT",
+      {{"--output", kCompile | kTrace | kCalibrate | kReport, "OUT",
         "what is made: the program, or IR with --compile-to; the trace, for\n"
-        "Perfetto; the cluster file. Replaces a file of that name, never one\nthat is read", {.brief = "-o"}},
+        "Perfetto; the cluster file; the page. Replaces a file of that name,\nnever one that is read", {.brief = "-o"}},
        support::path(of(&CompileOptions::output))},
       {{"--compile-to", kCompile, "PHASE",
         "stop after raise, train, shard, partition, schedule; OUT is IR",
@@ -434,6 +434,16 @@ Entries verifyFlags() {
   };
 }
 
+Entries pageFlags() {
+  auto of = [](auto field) { return [=](CommandLine &line) -> auto & { return line.measured.*field; }; };
+  return {
+      {{"--measured", kReport, "TRACE", "a file of OUT --trace TRACE, which the page shows beside the forecast"},
+       support::path(of(&page::MeasuredFiles::trace))},
+      {{"--metrics", kReport, "FILE", "a file of OUT --metrics FILE, the same"}, support::path(of(&page::MeasuredFiles::metrics))},
+      {{"--report", kPlan, "FILE", "also writes the prediction as a page (HTML)"}, support::path(&CommandLine::report)},
+  };
+}
+
 Entries commonFlags() {
   using support::Verbosity;
   return {
@@ -442,7 +452,7 @@ Entries commonFlags() {
        put(&CommandLine::verbosity, Verbosity::Quiet)},
       {{"--verbose", kChoice | kDraws | kCalibrate, nullptr, "also how long each phase took", {.brief = "-v"}},
        put(&CommandLine::verbosity, Verbosity::Verbose)},
-      {{"--json", kInspect | kExplain | kVerify | kPlan | kDraws | kTrace | kBudget, nullptr, "one object"},
+      {{"--json", kInspect | kExplain | kVerify | kPlan | kDraws | kTrace | kBudget | kReport, nullptr, "one object"},
        put(&CommandLine::json, true)},
       {{"--quick", kCalibrate, nullptr, "ten seconds or so: few sizes and programs, and predictions as rough"},
        put(&CommandLine::quick, true)},
@@ -459,7 +469,7 @@ Entries programFlags() {
   for (const char *name :
        {"--data", "--steps", "--lr", "--save", "--metrics", "--input", "--seed"})
     flags.push_back(
-        {{name, kEverywhere, "VALUE", nullptr,
+        {{name, name == std::string_view("--metrics") ? kEverywhere & ~unsigned(kReport) : kEverywhere, "VALUE", nullptr,
           {.repeats = true, .hidden = true,
            .refusal = text("belongs to the program that is made: ./OUT ", name, " ...")}}});
   return flags;
@@ -492,6 +502,11 @@ Simulates a step of OUT, a program made by llmc compile, on an accelerator by na
 the cluster of a file: every instruction of its plan in virtual time. Says what it takes
 and what of it waits; -o FILE is a trace with the lanes and names of OUT --trace.
 )";
+constexpr const char *kReportText = R"(
+Writes one HTML page about OUT, a program made by llmc compile, on an accelerator by name or
+on the cluster of a file: what runs when, what fills memory, what ranks send each other and
+why, and what a run measured. The page is one file that loads nothing.
+)";
 constexpr const char *kCalibrateText = R"(
 Measures the kernels, library products, collectives and memory of this machine for some
 minutes, and writes them as a cluster: `llmc compile --cluster FILE` and `llmc trace OUT
@@ -519,7 +534,7 @@ refused.
 const support::FlagTable<CommandLine> &flagTable() {
   static const support::FlagTable<CommandLine> table = {
       meshFlags(),  batchFlags(),   choiceFlags(), expertFlags(), layoutFlags(),
-      laterFlags(), clusterFlags(), priceFlags(), compileFlags(), verifyFlags(), budgetFlags(), commonFlags(), programFlags()};
+      laterFlags(), clusterFlags(), priceFlags(), compileFlags(), verifyFlags(), budgetFlags(), pageFlags(), commonFlags(), programFlags()};
   return table;
 }
 
@@ -538,6 +553,8 @@ const std::vector<Command> &commands() {
        "plan MODEL             predicts time and memory of a training step"},
       {"trace", kTrace, "trace OUT --gpu NAME|--cluster FILE [-o FILE] [options]", kTraceText,
        "trace OUT              simulates a step of a compiled program: what runs when"},
+      {"report", kReport, "report OUT --gpu NAME|--cluster FILE -o PAGE.html [options]", kReportText,
+       "report OUT             writes a page: time, memory, communication of a step, and why"},
       {"calibrate", kCalibrate, "calibrate -o FILE [options]", kCalibrateText,
        "calibrate -o FILE      measures this machine, for --cluster FILE"},
       {"budget", kBudget, "budget --flops F|--params N|--tokens D|--gpu NAME ... [options]", kBudgetText,

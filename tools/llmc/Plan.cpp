@@ -173,6 +173,8 @@ int runPlan(const CommandLine &line) {
                  << (levers.empty() ? "\n" : "; see the levers\n");
     return 1;
   }
+  if (int status = writePlanPage(line, predict::predictionJson(*prediction)))
+    return status;
   if (line.json)
     llvm::outs() << support::jsonText(predict::predictionJson(*prediction), 2) << "\n";
   else

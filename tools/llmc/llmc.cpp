@@ -32,6 +32,8 @@ static int run(std::vector<std::string> arguments) {
     return runTrace(line);
   if (line.command == "budget")
     return runBudget(line);
+  if (line.command == "report")
+    return runReport(line);
   if (line.command == "calibrate")
     return runCalibrate(line);
   if (line.command == "inspect")
