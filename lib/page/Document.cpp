@@ -9,9 +9,11 @@
 #include "lib/planfile/SharedStates.h"
 #include "lib/report/ElementTypes.h"
 #include "lib/report/Report.h"
+#include "lib/schedules/Exchanges.h"
 #include "lib/support/Counted.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace llmc;
 using namespace llmc::page;
@@ -20,6 +22,8 @@ using support::Result;
 using support::text;
 
 namespace {
+
+constexpr double kMostPasses = 100'000; // of a schedule that is drawn
 
 OrderedJson modelJson(const planfile::ProgramT &program) {
   OrderedJson model = {{"name", program.model->name}, {"parameters", program.model->parameters}, {"layers", program.model->layers}};
@@ -192,6 +196,45 @@ OrderedJson findingsJson(const Subject &subject, const OrderedJson &traffic) {
   return list;
 }
 
+// Tells how near the forecast is to what was measured; the median of metrics has more steps than a trace.
+OrderedJson nearnessJson(const OrderedJson &run, double step) {
+  bool hasMetrics = !run["metrics"].is_null();
+  double measured = hasMetrics ? run["metrics"]["median_s"].get<double>() : run["trace"]["seconds"].get<double>();
+  return {{"title", "How near the forecast is"},
+          {"text", text("A measured step took ", secondsText(measured), ", the median of ",
+                        hasMetrics ? run["metrics"]["steps"].get<size_t>() : run["trace"]["steps"].size(), "; the forecast says ",
+                        secondsText(step), ", ", percentText(std::abs(step - measured), measured),
+                        step < measured ? " less." : " more.")}};
+}
+
+// Returns the rows of the schedule of what was chosen, in columns; null where it is too long to be drawn, or not told.
+OrderedJson scheduleJson(const nlohmann::json &prediction) {
+  const nlohmann::json chosen = prediction.value("chosen", nlohmann::json::object()), mesh = chosen.value("mesh", nlohmann::json::object());
+  int64_t stages = mesh.value("pp", int64_t(0)), chunks = chosen.value("virtual_stages", int64_t(1));
+  int64_t microBatches = chosen.value("micro_batches", int64_t(0));
+  std::string schedule = chosen.value("schedule", "");
+  if (stages < 1 || chunks < 1 || microBatches < 1 || double(stages) * double(chunks) * double(microBatches) > kMostPasses ||
+      (schedule == "interleaved" && microBatches % stages != 0))
+    return nullptr;
+  std::vector<std::vector<Step>> steps;
+  for (int64_t stage = 0; stage < stages; ++stage)
+    steps.push_back(stepsOf(schedule, microBatches, chunks, stage, stages));
+  auto columns = columnsOf(steps, chunks);
+  if (!columns || steps.front().empty())
+    return nullptr;
+  OrderedJson all = OrderedJson::array();
+  for (size_t stage = 0; stage < steps.size(); ++stage) {
+    OrderedJson rows = OrderedJson::array();
+    for (size_t i = 0; i < steps[stage].size(); ++i) {
+      const Step &step = steps[stage][i];
+      int64_t column = (*columns)[stage][i];
+      rows.insert(rows.end(), {std::string(1, "FBW"[int(step.kind)]), step.chunk, step.microBatch, column, column + 1});
+    }
+    all.push_back(std::move(rows));
+  }
+  return all;
+}
+
 } // namespace
 
 Result<OrderedJson> page::documentOf(const planfile::ProgramT &program, const cost::Machine &machine, const MeasuredFiles &measured) {
@@ -217,6 +260,8 @@ Result<OrderedJson> page::documentOf(const planfile::ProgramT &program, const co
     run["metrics"] = std::move(*metrics);
   }
   OrderedJson findings = findingsJson(subject, traffic);
+  if (!run.is_null())
+    findings.push_back(nearnessJson(run, forecast->timeline.step));
   return OrderedJson{{"page_version", kVersion},
                      {"kind", "program"},
                      {"compiler", program.compiler},
@@ -234,5 +279,5 @@ Result<OrderedJson> page::documentOf(const planfile::ProgramT &program, const co
 }
 
 OrderedJson page::documentOf(const nlohmann::json &prediction) {
-  return {{"page_version", kVersion}, {"kind", "prediction"}, {"prediction", prediction}};
+  return {{"page_version", kVersion}, {"kind", "prediction"}, {"schedule", scheduleJson(prediction)}, {"prediction", prediction}};
 }

@@ -34,8 +34,9 @@ struct MeasuredFiles {
 support::Result<support::OrderedJson> documentOf(const planfile::ProgramT &program, const cost::Machine &machine,
                                                  const MeasuredFiles &measured);
 
-// Returns the document for a page of a prediction alone: {page_version, kind ("prediction"), prediction}, the last of
-// which is the object of llmc plan --json.
+// Returns the document for a page of a prediction alone: {page_version, kind ("prediction"), schedule (entries as those of
+// Events.h, in columns: all passes as long; null where it is too long to be drawn), prediction}, the last of which is the
+// object of llmc plan --json.
 support::OrderedJson documentOf(const nlohmann::json &prediction);
 
 } // namespace llmc::page

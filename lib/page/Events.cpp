@@ -1,9 +1,12 @@
 #include "lib/page/Events.h"
 
+#include "lib/planfile/AxisNames.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 using namespace llmc;
@@ -55,10 +58,11 @@ class Ops {
 public:
   explicit Ops(const Subject &subject) : subject(subject), known(subject.stages()) {}
 
-  uint32_t add(uint32_t stage, uint32_t op) {
-    auto [it, isNew] = known[stage].try_emplace(op, 0);
+  // Returns the number of an op, or of the time in which it waits for other ranks.
+  uint32_t add(uint32_t stage, uint32_t op, bool waits) {
+    auto [it, isNew] = known[stage].try_emplace({op, waits}, 0);
     if (isNew)
-      it->second = number(rowOf(stage, op));
+      it->second = number(rowOf(stage, op, waits));
     return it->second;
   }
   OrderedJson json() const {
@@ -72,7 +76,7 @@ public:
 private:
   using Row = std::array<int64_t, 6>;
 
-  Row rowOf(uint32_t stage, uint32_t op) {
+  Row rowOf(uint32_t stage, uint32_t op, bool waits) {
     const runtime::StageProgram &program = *subject.forecast.stages[stage];
     const planfile::InstructionT &instruction = program.instructionOf(op);
     const planfile::OriginT &origin = *subject.program.origins[instruction.origin];
@@ -83,7 +87,7 @@ private:
     if (const planfile::CollectiveT *collective = instruction.body.AsCollective())
       bytes = planfile::payloadBytes(*subject.program.mesh, *collective);
     std::string name = simulate::nameOf(subject.program, program, op);
-    return {int64_t(strings.add(name)), kindOf(instruction), int64_t(instruction.phase),
+    return {int64_t(strings.add(name)), waits ? Wait : kindOf(instruction), int64_t(instruction.phase),
             int64_t(strings.add(report::originTitle(origin))), int64_t(bytes), traffic};
   }
   uint32_t number(const Row &row) {
@@ -94,7 +98,7 @@ private:
   }
 
   const Subject &subject;
-  std::vector<std::map<uint32_t, uint32_t>> known; // by stage: op -> number
+  std::vector<std::map<std::pair<uint32_t, bool>, uint32_t>> known; // by stage: op, waits -> number
   std::map<Row, size_t> numbers;
   std::vector<Row> rows;
 };
@@ -164,6 +168,7 @@ struct Lane {
   uint32_t stage = 0, stream = 0;
   std::vector<Run> runs;
   bool computes = false, reduces = false, sends = false;
+  std::set<std::string> axes; // that its collectives and messages go over
 };
 
 class Encoder {
@@ -200,21 +205,24 @@ private:
   // Sorts the events that are shown into lanes and runs.
   void collect() {
     std::map<std::pair<uint32_t, uint32_t>, Lane> found;
-    std::vector<const runtime::TraceEvent *> sorted;
-    for (const auto &event : subject.forecast.timeline.events)
-      if (subject.ranks[planfile::stageOf(subject.program, event.rank)]->rank == event.rank && isShown(event))
-        sorted.push_back(&event);
-    std::stable_sort(sorted.begin(), sorted.end(), [](auto *x, auto *y) { return x->begin < y->begin; });
-    for (const auto *event : sorted) {
-      uint32_t stage = planfile::stageOf(subject.program, event->rank);
-      const runtime::Op &op = subject.forecast.stages[stage]->ops[event->op];
+    const std::vector<runtime::TraceEvent> &all = subject.forecast.timeline.events;
+    std::vector<size_t> sorted;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (subject.ranks[planfile::stageOf(subject.program, all[i].rank)]->rank == all[i].rank && isShown(all[i]))
+        sorted.push_back(i);
+    std::stable_sort(sorted.begin(), sorted.end(), [&](size_t x, size_t y) { return all[x].begin < all[y].begin; });
+    for (size_t i : sorted) {
+      uint32_t stage = planfile::stageOf(subject.program, all[i].rank);
+      const runtime::Op &op = subject.forecast.stages[stage]->ops[all[i].op];
       Lane &lane = found[{stage, op.stream}];
       lane.stage = stage;
       lane.stream = op.stream;
       lane.reduces |= op.kind == Body::Collective;
       lane.sends |= op.kind == Body::Send || op.kind == Body::Recv;
       lane.computes |= op.kind == Body::Launch || op.kind == Body::Matmul;
-      add(lane, *event);
+      if (int64_t traffic = subject.trafficOf(stage, all[i].op); traffic >= 0)
+        lane.axes.insert(planfile::joinedUserNames(*subject.program.mesh, subject.index.traffic[size_t(traffic)].axes));
+      add(lane, all[i], subject.forecast.timeline.moved[i]);
     }
     for (auto &[place, lane] : found)
       lanes.push_back(std::move(lane));
@@ -227,11 +235,22 @@ private:
     return units(event.end) > units(event.begin);
   }
 
-  void add(Lane &lane, const runtime::TraceEvent &event) {
+  // Adds an event in one part, or two where it waits for other ranks until `moved`.
+  void add(Lane &lane, const runtime::TraceEvent &event, uint64_t moved) {
+    bool communicates = subject.forecast.stages[lane.stage]->ops[event.op].kind == Body::Collective ||
+                        planfile::messageOf(subject.forecast.stages[lane.stage]->instructionOf(event.op));
+    int64_t begin = units(event.begin), middle = communicates ? units(moved) : begin, end = units(event.end);
+    if (middle > begin)
+      add(lane, event, /*waits=*/true, begin, middle);
+    if (end > middle)
+      add(lane, event, /*waits=*/false, middle, end);
+  }
+
+  void add(Lane &lane, const runtime::TraceEvent &event, bool waits, int64_t begin, int64_t end) {
     if (lane.runs.empty() || lane.runs.back().entry != event.entry)
-      lane.runs.push_back({event.entry, units(event.begin), {}});
+      lane.runs.push_back({event.entry, begin, {}});
     Run &run = lane.runs.back();
-    run.events.push_back({ops.add(lane.stage, event.op), units(event.begin) - run.start, units(event.end) - run.start});
+    run.events.push_back({ops.add(lane.stage, event.op, waits), begin - run.start, end - run.start});
     ++events;
   }
 
@@ -249,8 +268,9 @@ private:
   OrderedJson lanesJson() const {
     OrderedJson all = OrderedJson::array();
     for (const Lane &lane : lanes) {
-      std::string name = lane.computes ? "compute" : lane.reduces && lane.sends ? "collectives, messages"
-                         : lane.reduces ? "collectives" : "messages";
+      std::string name = lane.computes ? "compute" : lane.reduces && lane.sends ? "traffic" : lane.reduces ? "collectives" : "messages";
+      if (!lane.computes && lane.axes.size() == 1)
+        name = *lane.axes.begin() + " " + name;
       all.push_back({{"stage", lane.stage}, {"rank", subject.ranks[lane.stage]->rank}, {"stream", lane.stream}, {"name", name}});
     }
     return all;

@@ -17,7 +17,8 @@ namespace llmc::page {
 //     one block
 //   runs [of each lane: [entry, block, start, ...]]
 //   entries [of each stage: [letter, chunk, micro_batch, begin, end, ...]]: rows of the schedule; F, B, W or U, else ""
-// What a stream waits for is listed where it computes, and what takes no time is left out.
+// A collective or message is two events where it waits for other ranks first, of which the first is of the kind "wait" and
+// has its name. What a stream waits for of its own rank is listed on the first stream alone; what takes no time is left out.
 support::OrderedJson timelineJson(const Subject &subject);
 
 // Returns the names of the kinds of events, in the order of their numbers.

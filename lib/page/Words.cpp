@@ -16,7 +16,7 @@ static std::string number(double value, const char *unit) {
 std::string page::secondsText(double seconds) {
   if (seconds >= 1 || seconds <= 0)
     return number(seconds, "s");
-  return seconds >= 1e-3 ? number(seconds * 1e3, "ms") : number(seconds * 1e6, "us");
+  return seconds >= 1e-3 ? number(seconds * 1e3, "ms") : number(seconds * 1e6, "\xc2\xb5s");
 }
 
 std::string page::bytesText(double bytes) {

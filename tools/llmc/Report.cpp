@@ -6,6 +6,7 @@
 #include "lib/support/OutputConflicts.h"
 #include "lib/support/OutputFile.h"
 #include "tools/llmc/Commands.h"
+#include "tools/llmc/Files.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace llmc {
@@ -57,8 +58,7 @@ int runReport(const CommandLine &line) {
 int writePlanPage(const CommandLine &line, const nlohmann::json &prediction) {
   if (line.report.empty())
     return 0;
-  std::vector<support::NamedFile> inputs = {{"the model", line.options.model}, {"--cluster", line.prices.cluster}};
-  if (auto status = checkOutput(std::move(inputs), {"--report", line.report}); !status)
+  if (auto status = checkOutput(inputsOf(line), {"--report", line.report}); !status)
     return fail(status.message());
   if (auto status = support::writeFile(line.report, page::pageOf(page::documentOf(prediction))); !status)
     return fail("--report: " + status.message());

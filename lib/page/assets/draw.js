@@ -5,7 +5,7 @@
   const tip = el("div", { class: "tip", hidden: true });
   document.body.append(tip);
   llmc.tip = (x, y, ...children) => {
-    tip.replaceChildren(...children);
+    tip.replaceChildren(...children.flat(9));
     tip.hidden = false;
     const box = tip.getBoundingClientRect();
     tip.style.left = Math.max(8, Math.min(x + 14, innerWidth - box.width - 8)) + "px";
@@ -13,6 +13,14 @@
   };
   llmc.hideTip = () => { tip.hidden = true; };
   addEventListener("scroll", llmc.hideTip, { passive: true, capture: true });
+
+  // Makes a bar of parts [[name, size, colour, text]]; what they are is told where one points at it.
+  llmc.strip = (title, parts, most) => {
+    const show = (event) => llmc.tip(event.clientX, event.clientY, el("b", {}, title), parts.filter(([, size]) => size > 0).map(([name, , color, text]) =>
+      el("div", {}, el("i", { class: "dot", style: { background: color } }), `${name} ${text}`)));
+    return el("span", { class: "strip", onmousemove: show, onclick: show, onmouseleave: () => llmc.hideTip() },
+      parts.map(([, size, color]) => size > 0 ? el("i", { style: { width: 100 * size / most + "%", background: color } }) : null));
+  };
 
   // A view is a part of the step, in seconds, that several plots show.
   llmc.view = (length) => {

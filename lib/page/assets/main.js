@@ -31,9 +31,8 @@
       el("p", { class: "soft" }, "A step of one rank of each stage: it computes; or nothing hides its communication over an axis; or it idles, until others have computed what it needs."),
       llmc.legend([["computes", "var(--product)"], ...axes.map((name) => [`waits for ${name}`, llmc.axisColor(name)]), ["idles", "var(--copy)"]]),
       el("div", { class: "stages" }, doc.stages.map((stage, i) => [el("span", {}, `stage ${stage.stage}`),
-        el("span", { class: "strip", title: parts(stage).map(([name, seconds]) => `${name} ${format.seconds(seconds)}`).join(", ") },
-          parts(stage).map(([, seconds, color]) => seconds > 0 ? el("i", { style: { width: 100 * seconds / step + "%", background: color } }) : null)),
-        el("span", {}, num(`stages.${i}.compute_s`, "seconds"), ` computing (${format.percent(stage.compute_s / step)})`)])));
+        llmc.strip(`stage ${stage.stage}, rank ${stage.rank}, layers ${stage.layers}`, parts(stage).map(([name, seconds, color]) => [name, seconds, color, format.seconds(seconds)]), step),
+        el("span", {}, num(`stages.${i}.compute_s`, "seconds"), el("span", { class: "wide" }, " computing, "), el("span", { class: "wide" }, format.percent(stage.compute_s / step)))])));
   };
 
   const footer = () => el("footer", {}, `Made by ${doc.compiler}: a forecast of every instruction of the plan on ${doc.cluster.name}. One rank of each stage is drawn, ${doc.stages.length} of ${doc.mesh.ranks}: the one that computes longest.`);
@@ -45,7 +44,8 @@
       page.replaceChildren(...llmc.prediction().flat(9).filter(Boolean));
     } else {
       document.title = `${doc.model.name} on ${doc.mesh.text}: llmc report`;
-      const view = llmc.view(doc.step.seconds);
+      const trace = doc.measured && doc.measured.trace;
+      const view = llmc.view(Math.max(doc.step.seconds, trace ? trace.seconds : 0));
       llmc.shown = () => [view.from, view.to];
       page.replaceChildren(...[header(), time(), llmc.timeline(view), llmc.memory(view), llmc.traffic(), llmc.measured(), llmc.mesh(), footer()].filter(Boolean));
     }

@@ -2,7 +2,6 @@
 // Draws what fills the arena of a stage over the step, and what fills those of all stages.
 (() => {
   const { el, format } = llmc;
-  const fixed = new Set(["weights", "masters", "gradients", "optimizer", "outputs", "constants", "gaps"]);
 
   class Memory {
     constructor(view, stage) {
@@ -12,7 +11,7 @@
       this.words = el("p", {});
     }
     data() {
-      const m = llmc.document.memory[this.stage], s = m.states_bytes, last = m.curve.seconds.length - 1, end = llmc.document.step.seconds;
+      const m = llmc.document.memory[this.stage], s = m.states_bytes, last = m.curve.seconds.length - 1, end = this.view.length;
       const x = [...m.curve.seconds], a = [...m.curve.activations], w = [...m.curve.workspace];
       if (x[last] < end) { x.push(end); a.push(a[last]); w.push(w[last]); }
       this.parts = { s, a, w };
@@ -48,7 +47,7 @@
         width: place.clientWidth, height: llmc.narrow() ? 220 : 260, legend: { show: false }, padding: [10, 8, 0, 0],
         scales: { x: { time: false, range: (u, min, max) => [min, max] }, y: { range: [0, most * 1.06] } },
         axes: [{ ...llmc.axis(30), values: (u, list) => list.map(format.seconds), space: llmc.narrow() ? 60 : 90 },
-          { ...llmc.axis(llmc.narrow() ? 58 : 74), values: (u, list) => list.map(format.bytes), incrs: llmc.byteSteps }],
+          { ...llmc.axis(llmc.narrow() ? 58 : 74), values: (u, list) => list.map((bytes) => bytes ? format.bytes(bytes) : "0"), incrs: llmc.byteSteps }],
         series: [{}, area("workspace"), area("activations"), area("states"),
           { stroke: llmc.color("limit"), width: 1, dash: [6, 4], points: { show: false } }],
         cursor: { y: false, points: { show: false }, drag: { x: true, y: false }, sync: { key: "step", scales: ["x", null] } },
@@ -65,9 +64,16 @@
   // Draws one bar for each stage, of parts [[name, bytes, path]].
   llmc.stageBars = (stages, most, usable, colorOf) => el("div", { class: "stages" }, stages.map(({ name, parts, total, totalPath }) => [
     el("span", {}, name),
-    el("span", { class: "strip", title: parts.filter(([, bytes]) => bytes > 0).map(([part, bytes]) => `${part} ${format.bytes(bytes)}`).join(", ") },
-      parts.map(([part, bytes]) => bytes > 0 ? el("i", { style: { width: 100 * bytes / most + "%", background: colorOf(part) } }) : null)),
+    llmc.strip(name, parts.map(([part, bytes]) => [part, bytes, colorOf(part), format.bytes(bytes)]), most),
     el("span", { class: usable && total > usable ? "bad" : "" }, llmc.num(totalPath, "bytes"), usable && total > usable ? " does not fit" : "")]));
+
+  // Merges parts that are hardly seen in any stage: they are named together.
+  llmc.seenParts = (stages, most) => {
+    const largest = {};
+    for (const parts of stages) for (const [name, bytes] of parts) largest[name] = Math.max(largest[name] || 0, bytes);
+    const seen = Object.keys(largest).filter((name) => largest[name] > 0.004 * most);
+    return Object.values(largest).some((bytes) => bytes > 0 && bytes <= 0.004 * most) ? [...seen, "other"] : seen;
+  };
 
   const partColors = { weights: "#4477aa", masters: "#66a3d2", gradients: "#228833", optimizer: "#88bb66", activations: "#ccbb44", logits: "#e0d27a",
     gathered: "#aa3377", communication: "#d48fb5", workspace: "#ee6677", outputs: "#99a", constants: "#99a", gaps: "#99a", fragmentation: "#99a", context: "#667" };
@@ -80,7 +86,7 @@
     const chooser = el("select", { "aria-label": "stage", onchange: (event) => { memory.stage = Number(event.target.value); memory.make(place); } },
       list.map((m, i) => el("option", { value: i, selected: i === memory.stage }, `stage ${i}`)));
     llmc.drawers.push(() => memory.make(place));
-    const parts = [...new Set(list.flatMap((m) => m.kinds.map(([kind]) => kind)))].filter((kind) => list.some((m) => m.kinds.some(([k, b]) => k === kind && b > 0)));
+    const parts = llmc.seenParts(list.map((m) => m.kinds), most);
     return llmc.section("memory", "Memory of a rank",
       el("p", { class: "soft" }, "What is alive in the arena of a rank: states are there all the time, activations from the forward pass of a micro-batch to the end of its backward pass, workspace while a pass runs. The dashed line is the arena, which is laid out before the run and never grows."),
       el("div", { class: "tools" }, chooser, el("span", { class: "gap" }), llmc.viewTools(view)),
@@ -91,5 +97,4 @@
       llmc.stageBars(list.map((m, i) => ({ name: `stage ${i}`, parts: m.kinds.map(([kind, bytes]) => [kind, bytes]), total: m.arena_bytes, totalPath: `memory.${i}.arena_bytes` })),
         most, llmc.document.step.process_bytes === null ? llmc.document.cluster.usable_bytes : 0, llmc.partColor));
   };
-  llmc.isState = (kind) => fixed.has(kind);
 })();

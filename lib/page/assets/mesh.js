@@ -87,18 +87,44 @@
           ctx.fillText(rank, x + cell / 2, y + cell / 2);
         }
       }
+      if (cell < 18 && this.w >= 30) this.nameNodes(ctx, colors);
       this.paintGroup(ctx, [...members]);
     }
+    // Writes the stage on nodes whose ranks are all of one.
+    nameNodes(ctx, colors) {
+      ctx.font = "600 11px system-ui, sans-serif";
+      for (let node = 0; node < this.mesh.nodes; ++node) {
+        const first = node * this.inNode, stage = this.stageOf(first), last = Math.min(this.mesh.ranks, first + this.inNode) - 1;
+        if (this.stageOf(last) !== stage) continue;
+        const [x, y] = [(node % this.across) * (this.w + this.gap) + this.w / 2, Math.floor(node / this.across) * (this.h + this.gap) + this.h / 2];
+        ctx.fillStyle = css(colors[stage]);
+        ctx.fillRect(x - 13, y - 7, 26, 14);
+        ctx.fillStyle = isLight(colors[stage]) ? "#10151a" : "#ffffff";
+        ctx.fillText("S" + stage, x, y + 0.5);
+      }
+    }
+    // Frames the members of a group, and joins those of different nodes: what goes between these crosses links of nodes.
     paintGroup(ctx, members) {
-      const { cell } = this, ink = llmc.color("ink"), back = llmc.color("back");
-      const middle = (rank) => this.place(rank).map((value) => value + cell / 2);
-      for (const [color, width] of [[back, 4], [ink, 2]]) {
+      const { cell } = this, size = Math.max(cell - (cell >= 8 ? 1 : 0), 3), inner = cell >= 10;
+      const nodeOf = (rank) => Math.floor(rank / this.inNode);
+      ctx.lineJoin = "round";
+      for (const [color, width] of [[llmc.color("back"), 5], [llmc.color("mark"), 2.5]]) {
         ctx.strokeStyle = color;
         ctx.lineWidth = width;
         ctx.beginPath();
-        members.forEach((rank, i) => { const [x, y] = middle(rank); if (i) ctx.lineTo(x, y); else ctx.moveTo(x, y); });
+        for (let i = 1; i < members.length; ++i) {
+          if (nodeOf(members[i]) === nodeOf(members[i - 1])) continue;
+          const [from, to] = [members[i - 1], members[i]].map((rank) => this.place(rank).map((value) => value + cell / 2));
+          ctx.moveTo(...from);
+          ctx.lineTo(...to);
+        }
         ctx.stroke();
-        for (const rank of members) { const [x, y] = this.place(rank), size = Math.max(cell, 4); ctx.strokeRect(x, y, size, size); }
+      }
+      for (const rank of members) {
+        const [x, y] = this.place(rank);
+        ctx.strokeStyle = llmc.color("mark");
+        ctx.lineWidth = inner ? 2.5 : 2;
+        ctx.strokeRect(x + (inner ? 1 : 0), y + (inner ? 1 : 0), size - (inner ? 2 : 0), size - (inner ? 2 : 0));
       }
     }
     tell() {
@@ -129,7 +155,7 @@
     const stages = picture.stages, some = stages <= 8 ? [...Array(stages).keys()] : [0, Math.floor(stages / 4), Math.floor(stages / 2), Math.floor(3 * stages / 4), stages - 1];
     return llmc.section("mesh", "The mesh on its nodes",
       el("p", { class: "soft" }, llmc.num("mesh.ranks", "count"), " ranks (", mesh.text, ") on ", llmc.num("mesh.nodes", "count"), mesh.nodes === 1 ? " node" : " nodes",
-        " of ", llmc.num("mesh.ranks_per_node", "count"), ". A square is a rank, a box around squares a node, the colour its stage. The line joins the group of one rank along an axis: point at another rank, or choose another axis."),
+        " of ", llmc.num("mesh.ranks_per_node", "count"), ". A square is a rank, a box around squares a node, the colour its stage. Frames mark the group of one rank along an axis, lines go from node to node: point at another rank, or choose another axis."),
       el("div", { class: "tools" }, buttons),
       llmc.legend(some.map((stage) => [`stage ${stage}`, css(stageColor(stage, stages))])),
       el("div", {}, canvas), words,

@@ -3,6 +3,10 @@
 (() => {
   const { el, num, format } = llmc;
   const timeColors = { compute: "#4477aa", bubble: "#8d99a6", optimizer: "#228833", host: "#99aabb" };
+  const words = { compute: "products, attention and elementwise kernels", tp: "collectives of tensor-parallel ranks that nothing hides", dp: "gradients and weights between data-parallel ranks that nothing hides",
+    pp: "messages between stages", cp: "keys and values between context-parallel ranks that nothing hides", ep: "tokens on their way to experts and back", bubble: "stages that wait for the first and the last micro-batch",
+    optimizer: "the update of weights, masters and moments", host: "kernels that the host launches too slowly, and what a step does once" };
+  const wordsOf = (part) => words[part] || part;
   const colorOf = (part) => timeColors[part] || llmc.axisColor(part);
   const meshText = (mesh) => Object.entries(mesh || {}).filter(([name, size]) => size > 1 || ["dp", "pp", "tp"].includes(name)).map(([name, size]) => `${name} ${size}`).join(" x ");
   const choices = (chosen) => [["schedule", chosen.schedule + (chosen.virtual_stages > 1 ? ` of ${chosen.virtual_stages} chunks` : "")], ["micro-batches", `${chosen.micro_batches} of ${chosen.micro_batch}`],
@@ -13,8 +17,8 @@
   const time = (path, chosen) => {
     const parts = Object.entries(chosen.time_s || {}).filter(([, seconds]) => seconds > 0).sort((x, y) => y[1] - x[1]);
     return llmc.section("time", "Where the time goes",
-      el("div", { class: "stages" }, parts.map(([part, seconds]) => [el("span", {}, part),
-        el("span", { class: "strip" }, el("i", { style: { width: 100 * seconds / chosen.step_time_s + "%", background: colorOf(part) } })),
+      el("div", { class: "stages" }, parts.map(([part, seconds]) => [el("span", {}, part, el("div", { class: "soft small wide" }, wordsOf(part))),
+        llmc.strip(wordsOf(part), [[part, seconds, colorOf(part), format.seconds(seconds)]], chosen.step_time_s),
         el("span", {}, num(`${path}.time_s.${part}`, "seconds"), ` (${format.percent(seconds / chosen.step_time_s)})`)])));
   };
 
@@ -23,7 +27,7 @@
     const parts = (stage) => Object.entries(stage).filter(([name]) => name !== "stage" && name !== "peak");
     const most = Math.max(1, ...stages.map((stage) => stage.peak));
     return llmc.section("memory", "Memory of each stage",
-      llmc.legend([...new Set(stages.flatMap((stage) => parts(stage).filter(([, bytes]) => bytes > 0).map(([name]) => name)))].map((name) => [name, llmc.partColor(name)])),
+      llmc.legend(llmc.seenParts(stages.map(parts), most).map((name) => [name, llmc.partColor(name)])),
       llmc.stageBars(stages.map((stage, i) => ({ name: `stage ${stage.stage}`, parts: parts(stage), total: stage.peak, totalPath: `${path}.memory_bytes.stages.${i}.peak` })), most, 0, llmc.partColor));
   };
 
@@ -57,7 +61,7 @@
         tile("MFU", num(path + ".mfu", "percent"), ["HFU ", num(path + ".hfu", "percent")]), tile("bubble", num(path + ".bubble_fraction", "percent")),
         tile("memory", num(path + ".memory_bytes.peak", "bytes"), chosen.fits === false ? el("span", { class: "bad" }, "does not fit") : el("span", { class: "good" }, "fits"))),
       el("ul", { class: "choices" }, choices(chosen).map(([name, value]) => el("li", {}, el("b", {}, name + " "), String(value))))),
-    time(path, chosen), memory(path, chosen), alternatives(base, prediction), rejected(prediction), traffic(path, chosen),
+    time(path, chosen), memory(path, chosen), llmc.schedule(llmc.document.schedule), alternatives(base, prediction), rejected(prediction), traffic(path, chosen),
     el("footer", {}, "Made by llmc plan.")];
   };
 })();

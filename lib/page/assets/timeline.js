@@ -45,15 +45,16 @@
   };
 
   class Timeline {
-    constructor(view, streams) {
-      this.t = llmc.document.timeline;
+    constructor(t, view, streams, measured, formatTime) {
+      this.t = t;
       this.view = view;
       this.streams = streams;
+      this.formatTime = formatTime;
       this.lanes = this.t.lanes.map((lane, i) => ({ ...lane, ...unpack(this.t, i) }));
       this.entries = this.t.entries.map((flat) => entriesOf(flat, this.t.unit_s));
-      this.measured = llmc.document.measured && llmc.document.measured.trace
-        ? llmc.document.measured.trace.entries.map((flat) => entriesOf(flat, this.t.unit_s)) : null;
+      this.measured = measured && measured.map((flat) => entriesOf(flat, this.t.unit_s));
       this.kinds = this.t.kinds;
+      this.chunks = Math.max(...this.entries.map((list) => Math.max(0, ...list.map((entry) => entry.chunk)))) + 1;
     }
 
     // Lays out rows from the top: for each stage its schedule, what was measured of it, its streams.
@@ -66,7 +67,7 @@
         add({ type: "schedule", stage, entries }, 17);
         if (this.measured) add({ type: "measured", stage, entries: this.measured[stage] }, 17);
         if (this.streams)
-          this.lanes.filter((lane) => lane.stage === stage).forEach((lane, i) => add({ type: "lane", stage, lane }, i ? 9 : 13));
+          this.lanes.filter((lane) => lane.stage === stage).forEach((lane, i) => add({ type: "lane", stage, lane }, i ? 11 : 14));
         rows[rows.length - 1].last = true;
         rows.find((row) => row.y === top).first = true;
         y += this.streams || this.measured ? 7 : 2;
@@ -132,10 +133,11 @@
         const gap = wide > 4 * ratio ? ratio : 0;
         ctx.fillRect(x0, y, Math.max(wide - gap, 0.5), height);
         ctx.globalAlpha = 1;
-        const name = entry.letter === "U" ? "U" : entry.letter + entry.micro;
-        if (wide > (name.length * 6.5 + 3) * ratio) {
+        const name = entry.letter === "U" ? "U" : entry.letter + entry.micro + (this.chunks > 1 ? "." + entry.chunk : "");
+        const fits = (text) => wide > (text.length * 6 + 3) * ratio, text = fits(name) ? name : this.chunks > 1 && fits(entry.letter) ? entry.letter : "";
+        if (text) {
           ctx.fillStyle = entry.chunk % 4 > 1 ? this.ink : ink;
-          ctx.fillText(name, (x0 + x1) / 2, y + height / 2);
+          ctx.fillText(text, (x0 + x1) / 2, y + height / 2);
         }
       }
     }
@@ -199,7 +201,7 @@
         if (!entry || entry.begin > time + slack) return llmc.hideTip();
         return llmc.tip(event.clientX, event.clientY, el("b", {}, phases[entry.letter] + (entry.letter === "U" ? "" : ` of micro-batch ${entry.micro}`)),
           el("div", {}, `stage ${row.stage}, chunk ${entry.chunk}${row.type === "measured" ? ", measured" : ""}`),
-          el("div", {}, `${format.seconds(entry.end - entry.begin)}, from ${format.seconds(entry.begin)}`));
+          el("div", {}, this.formatTime === format.seconds ? `${format.seconds(entry.end - entry.begin)}, from ${format.seconds(entry.begin)}` : `column ${entry.begin}`));
       }
       const lane = row.lane, i = firstBehind(lane.end, time - slack, (end) => end);
       let best = -1;
@@ -212,8 +214,9 @@
     describe(lane, i) {
       const [name, kind, phase, node, bytes, traffic] = this.t.ops[lane.op[i]], word = wordsOf[this.kinds[kind]];
       const flat = this.t.entries[lane.stage], letter = flat[5 * lane.entry[i]], micro = flat[5 * lane.entry[i] + 2];
-      const lines = [el("b", {}, word === "waits" ? "waits for " + this.t.strings[node] : this.t.strings[name])];
-      if (word !== "waits") lines.push(el("div", {}, "for " + this.t.strings[node]));
+      const own = this.t.strings[name] === "wait";
+      const lines = [el("b", {}, word !== "waits" ? this.t.strings[name] : own ? "waits for " + this.t.strings[node] : "waits for other ranks: " + this.t.strings[name])];
+      if (word !== "waits" || !own) lines.push(el("div", {}, "for " + this.t.strings[node]));
       lines.push(el("div", {}, `${format.seconds(lane.end[i] - lane.begin[i])}, from ${format.seconds(lane.begin[i])}`));
       if (bytes > 0 && word !== "waits") lines.push(el("div", {}, `${format.bytes(bytes)} (${format.count(bytes)} bytes), ${word}`));
       lines.push(el("div", {}, `${["forward", "backward", "update"][phase]}${letter && letter !== "U" ? `, micro-batch ${micro}` : ""}, stage ${lane.stage}, rank ${lane.rank}, stream ${lane.stream}`));
@@ -228,7 +231,7 @@
       const options = {
         width, height: height + 34, legend: { show: false }, padding: [0, 8, 4, 0],
         scales: { x: { time: false, range: (u, min, max) => [min, max] }, y: { range: [0, 1] } },
-        axes: [{ ...llmc.axis(30), side: 0, values: (u, list) => list.map(format.seconds), space: llmc.narrow() ? 60 : 90 },
+        axes: [{ ...llmc.axis(30), side: 0, values: (u, list) => list.map(this.formatTime), space: llmc.narrow() ? 60 : 90 },
           { ...llmc.axis(gutter), grid: { show: false }, ticks: { show: false }, values: () => [] }],
         series: [{}, { show: true, paths: () => null, points: { show: false } }],
         cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: true }, sync: { key: "step" } },
@@ -249,29 +252,49 @@
     }
   }
 
+  const listen = (place, view) => place.addEventListener("keydown", (event) => {
+    const keys = { ArrowLeft: () => view.pan(-0.2), ArrowRight: () => view.pan(0.2), "+": () => view.zoom(0.5), "=": () => view.zoom(0.5), "-": () => view.zoom(2), 0: () => view.set(0, view.length) };
+    if (!keys[event.key]) return;
+    keys[event.key]();
+    event.preventDefault();
+  });
+  const legendOf = (entries) => llmc.legend(Object.entries(phases).filter(([letter]) => entries.some((flat) => flat.includes(letter))).map(([letter, name]) => [`${letter} ${name}`, `var(--${letter})`]));
+
+  // Draws the order of a schedule alone, in columns.
+  llmc.schedule = (entries) => {
+    if (!entries) return null;
+    let columns = 1;
+    for (const flat of entries) for (let i = 4; i < flat.length; i += 5) columns = Math.max(columns, flat[i]);
+    const view = llmc.view(columns), t = { unit_s: 1, entries, lanes: [], kinds: [], ops: [], strings: [], blocks: [], runs: [] };
+    const timeline = new Timeline(t, view, false, null, (column) => format.number(column));
+    const place = el("div", { class: "plot tall", tabindex: "0", role: "img", "aria-label": "The order in which each stage runs its micro-batches" });
+    listen(place, view);
+    llmc.drawers.push(() => timeline.make(place));
+    return llmc.section("timeline", "The schedule",
+      el("p", { class: "soft" }, "The order in which each stage runs its micro-batches, drawn as if all passes took equally long; the times above count what each really takes."),
+      el("div", { class: "tools" }, llmc.viewTools(view)), legendOf(entries), place);
+  };
+
   llmc.timeline = (view) => {
     const t = llmc.document.timeline, stages = llmc.document.stages.length;
-    const timeline = new Timeline(view, stages <= 4);
+    const trace = llmc.document.measured && llmc.document.measured.trace;
+    const timeline = new Timeline(t, view, stages <= 4, trace ? trace.entries : null, format.seconds);
+    const kinds = el("div", { hidden: !timeline.streams });
     const place = el("div", { class: "plot tall", tabindex: "0", role: "img", "aria-label": "What each stage runs over the step, by stream" });
     const chooser = (name, streams) => el("button", { type: "button", "aria-pressed": String(timeline.streams === streams), onclick: (event) => {
       timeline.streams = streams;
+      kinds.hidden = !streams;
       for (const other of event.target.parentNode.querySelectorAll("[aria-pressed]")) other.setAttribute("aria-pressed", String(other === event.target));
       timeline.make(place);
     } }, name);
-    place.addEventListener("keydown", (event) => {
-      const keys = { ArrowLeft: () => view.pan(-0.2), ArrowRight: () => view.pan(0.2), "+": () => view.zoom(0.5), "=": () => view.zoom(0.5), "-": () => view.zoom(2), 0: () => view.set(0, view.length) };
-      if (!keys[event.key]) return;
-      keys[event.key]();
-      event.preventDefault();
-    });
+    listen(place, view);
     llmc.drawers.push(() => timeline.make(place));
     const used = new Set(t.ops.map((op) => t.kinds[op[1]]));
+    kinds.append(llmc.legend(t.kinds.filter((kind) => used.has(kind)).map((kind) => [wordsOf[kind], `var(--${kind})`])));
     return llmc.section("timeline", "The step over time",
-      el("p", { class: "soft" }, "One rank of each stage: above, the rows of its schedule (F forward, B backward, W gradients of weights, U update, with the number of the micro-batch); below, what its streams run. Drag to zoom, double-click for the whole step; shift and drag, or the arrow keys, move; ctrl and the wheel zoom."),
+      el("p", { class: "soft" }, `One rank of each stage: above, the rows of its schedule with the number of the micro-batch${timeline.chunks > 1 ? ", and behind the dot that of the chunk of layers" : ""}; below, what its streams run. Drag to zoom, double-click for the whole step; shift and drag, or the arrow keys, move; ctrl and the wheel zoom.`),
       el("div", { class: "tools" }, chooser("schedule and streams", true), chooser("schedule", false), el("span", { class: "gap" }), llmc.viewTools(view)),
-      llmc.legend([...Object.entries(phases).filter(([letter]) => t.entries.some((flat) => flat.includes(letter))).map(([letter, name]) => [name, `var(--${letter})`]),
-        ...t.kinds.filter((kind) => used.has(kind)).map((kind) => [wordsOf[kind], `var(--${kind})`])]),
-      place,
+      legendOf(t.entries), kinds, place,
       el("p", { class: "soft small" }, llmc.num("timeline.events", "count"), " instructions, each as the forecast has it, to within ",
         format.seconds(t.tolerance * t.unit_s), ". Where several are narrower than a pixel, the colour is that of the kind that takes most of it; zoom in to see each."));
   };
