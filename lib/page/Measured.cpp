@@ -17,7 +17,7 @@ using support::Result;
 
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t(1) << 29; // of a file that is read whole
+constexpr uint64_t kMostBytes = uint64_t(1) << 28; // of a file that is read whole: more than a program traces
 constexpr size_t kMostSteps = 1000;                // that are listed
 
 // Returns the number of a key; nullopt if there is none, or none that a count or a time can be.
@@ -41,7 +41,7 @@ struct Bar {
   uint32_t rank = 0, stage = 0;
   int64_t step = 0;
   double begin = 0, end = 0;
-  std::string category, name;
+  std::string category;
   uint32_t stream = 0;
   int64_t entry = -1, place = -1;
 };
@@ -74,7 +74,6 @@ std::optional<Bar> barOf(const Subject &subject, const Json &event) {
   bar.begin = *begin;
   bar.end = *begin + *length;
   bar.category = textAt(event, "cat");
-  bar.name = textAt(event, "name");
   bar.stream = uint32_t(std::clamp(numberAt(event, "tid").value_or(0), 0.0, 1e6));
   bar.entry = int64_t(numberAt(args, "entry").value_or(-1));
   bar.place = int64_t(numberAt(args, "instruction").value_or(-1));
@@ -156,18 +155,16 @@ private:
   Result<OrderedJson> made(const std::string &path) {
     std::vector<Split> measured(subject.stages());
     std::vector<std::pair<uint64_t, double>> calls(groups.size()); // of the stage of a group
-    std::vector<OrderedJson> entries(subject.stages(), OrderedJson::array());
+    std::vector<std::map<int64_t, Span>> spans(subject.stages());
     size_t known = 0;
     for (const Bar &bar : bars) {
-      if (bar.step != step || bar.rank != ranks[bar.stage])
+      if (bar.step != step || bar.rank != ranks[bar.stage] || bar.category == "schedule")
         continue;
-      if (bar.category == "schedule") {
-        addEntry(bar, entries[bar.stage]);
-        continue;
-      }
       measured[bar.stage].add(bar.category, bar.stream, (bar.end - bar.begin) * 1e-6);
       std::optional<uint32_t> op = opOf(bar);
       known += op.has_value();
+      if (op && bar.stream == 0 && bar.category != "wait" && bar.category != "record")
+        spans[bar.stage][bar.entry].add(bar.begin, bar.end);
       if (!op || subject.forecast.stages[bar.stage]->ops[*op].kind == Body::Send)
         continue;
       int64_t traffic = subject.trafficOf(bar.stage, *op);
@@ -179,7 +176,9 @@ private:
     }
     if (known == 0)
       return error(path, ": none of its events is of an instruction of this program; was it written by another one?");
-    OrderedJson steps = OrderedJson::array();
+    OrderedJson steps = OrderedJson::array(), entries = OrderedJson::array();
+    for (uint32_t stage = 0; stage < subject.stages(); ++stage)
+      entries.push_back(rowsJson(stage, spans[stage]));
     for (auto [seconds, number] : times)
       steps.push_back({{"step", number}, {"seconds", seconds}});
     return OrderedJson{{"steps", std::move(steps)},
@@ -202,18 +201,17 @@ private:
     return bar.category == toString(stage.ops[op].kind) ? std::optional(op) : std::nullopt;
   }
 
-  // Adds a row of the schedule, whose name is that of its procedure and a micro-batch.
-  void addEntry(const Bar &bar, OrderedJson &rows) const {
-    size_t blank = bar.name.rfind(' ');
-    if (blank == std::string::npos)
-      return;
-    for (const auto &procedure : subject.program.stages[bar.stage]->procedures)
-      if (bar.name.compare(0, blank, procedure->name) == 0) {
-        char letter = Subject::letterOf(procedure->kind);
-        rows.insert(rows.end(), {letter ? std::string(1, letter) : "", procedure->chunk, std::atoll(bar.name.c_str() + blank + 1),
-                                 units(bar.begin), units(bar.end)});
-        return;
-      }
+  // Lists the rows of the schedule of a stage, as Events.h does, by when its first stream ran what each computes.
+  OrderedJson rowsJson(uint32_t stage, const std::map<int64_t, Span> &spans) const {
+    OrderedJson rows = OrderedJson::array();
+    const planfile::StageT &plan = *subject.program.stages[stage];
+    for (const auto &[row, span] : spans) {
+      const planfile::EntryT &entry = *plan.table[size_t(row)];
+      char letter = Subject::letterOf(plan.procedures[entry.procedure]->kind);
+      rows.insert(rows.end(), {letter ? std::string(1, letter) : "", plan.procedures[entry.procedure]->chunk, entry.micro_batch,
+                               units(span.begin), units(span.end)});
+    }
+    return rows;
   }
   int64_t units(double microseconds) const { return int64_t((microseconds - start) * 1e-6 / unit + 0.5); }
 

@@ -6,7 +6,7 @@
 
 namespace llmc::page {
 
-// Returns "1.25 s", "31.6 ms", "8.1 \u00b5s".
+// Returns "1.25 s", "31.6 ms", "8.1 µs".
 std::string secondsText(double seconds);
 // Returns "24.1 GiB", "1.5 MiB", "80 bytes".
 std::string bytesText(double bytes);

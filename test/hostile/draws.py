@@ -71,6 +71,12 @@ def explain_line(rng):
                 some(rng, [("--json", None, "flag")]))
 
 
+def report_line(rng):
+    return Line([LLMC, "report"], [["train.bin", "in"]], [
+        ["--gpu", "cpu", "word"], ["-o", "page.html", "out"],
+        *some(rng, [("--json", None, "flag"), ("--gpus-per-node", "2", "number"), ("--nic-gbytes", "2.5", "number")])])
+
+
 def verify_line(rng):
     return Line([LLMC, "verify"], [[rng.choice(["config.json", "model.onnx"]), "in"]], [
         ["--mesh", "2", "word"], ["--seq", "8", "number"], ["--after", rng.choice(["raise", "train"]), "word"],
@@ -99,7 +105,7 @@ def run_line(rng):
                     ("--trace", "trace.json", "out"), ("--profile", None, "flag"), ("--threads", "1", "number")])])
 
 
-LINES = [compile_line, compile_line, from_line, inspect_line, explain_line, verify_line, train_line, train_line, train_line,
+LINES = [compile_line, compile_line, from_line, inspect_line, explain_line, report_line, verify_line, train_line, train_line, train_line,
          run_line, run_line]
 
 

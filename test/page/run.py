@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import DATA, LLMC, ROOT, Suite, call, compile_model, require  # noqa: E402
 
 import browser  # noqa: E402
+import picture  # noqa: E402
 
 GPT2 = os.path.join(ROOT, "examples", "gpt2", "model.onnx")
 LLAMA_70B = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8192, "intermediate_size": 28672,
@@ -211,10 +212,32 @@ def measured_is_read(folder, made):
     require(trace["step"] in [one["step"] for one in trace["steps"]] and len(trace["steps"]) == 3, "steps of the trace")
     require(len(trace["stages"]) == 2 and trace["traffic"], "stages of the trace")
     for stage in trace["stages"]:
-        for key in ("compute_s", "communication_s"):
-            require(0 < stage["measured"][key] <= trace["seconds"] * 1.01, f"{key}: {stage}")
+        for key, streams in (("compute_s", 1), ("communication_s", 4)):
+            require(0 < stage["measured"][key] <= streams * trace["seconds"] * 1.01, f"{key}: {stage}")
     require(all(len(rows) >= 5 * 17 for rows in trace["entries"]), "rows of the schedule are missing")
     require(metrics["steps"] == 6 and metrics["fastest_s"] <= metrics["median_s"] <= metrics["slowest_s"], f"{metrics}")
+
+
+def like_itself(folder, made):
+    """The forecast's own trace, taken for a measured one, is what the forecast says."""
+    trace = os.path.join(folder, "trace.json")
+    call([LLMC, "trace", made.program, *made.cluster, "-o", trace])
+    document = json.loads(call([LLMC, "report", made.program, *made.cluster, "--measured", trace, "--json"]).stdout)
+    measured, unit = document["measured"]["trace"], document["timeline"]["unit_s"]
+    require(abs(measured["seconds"] - document["step"]["seconds"]) <= 2e-9, "seconds of a step")
+    for stage in measured["stages"]:
+        for key, seconds in stage["measured"].items():
+            near(seconds, stage["predicted"][key], f"{key} of stage {stage['stage']}", 1e-6)
+    require(len(measured["traffic"]) == len(document["traffic"]), "traffic is missing")
+    for row in measured["traffic"]:
+        near(row["measured_s"], row["predicted_s"], document["traffic"][row["group"]]["name"], 1e-6)
+        require(row["calls"] == document["traffic"][row["group"]]["calls"], "calls")
+    for rows, forecast in zip(measured["entries"], document["timeline"]["entries"]):
+        want = {tuple(forecast[i:i + 3]): forecast[i + 3:i + 5] for i in range(0, len(forecast), 5) if forecast[i + 4] > 0 and forecast[i]}
+        got = {tuple(rows[i:i + 3]): rows[i + 3:i + 5] for i in range(0, len(rows), 5) if rows[i]}
+        require(set(got) == set(want), "rows of the schedule differ")
+        for row, (begin, end) in got.items():
+            require(abs(begin - want[row][0]) * unit <= 2e-6 and abs(end - want[row][1]) * unit <= 2e-6, f"{row}: {begin} {end} {want[row]}")
 
 
 # ---- refusals
@@ -301,7 +324,7 @@ def hostile_program(folder, number):
     with open(GPT2, "rb") as f:
         model = f.read()
     require(model.count(b"node_layer_norm") > 3, "the example has other names")
-    path, out = os.path.join(folder, "model.onnx"), os.path.join(folder, "program")
+    path, out = os.path.join(folder, "<img src=x onerror=llmc.fail(1)>.onnx"), os.path.join(folder, "program")
     with open(path, "wb") as f:
         f.write(model.replace(b"node_layer_norm", HOSTILE[number]))
     compile_model(path, out, "--mesh", "1x2x2", "-q")
@@ -322,6 +345,7 @@ def hostile_names(folder):
         for wrong in "<>&\u2028\u2029":
             require(wrong not in inside.document, f"{HOSTILE[number]}: the page holds a bare {wrong!r}")
         tags = tags or inside.tags
+        require(json.loads(printed)["model"]["name"].startswith("<img src"), "the name of the file is lost")
         require(inside.tags == tags, f"{HOSTILE[number]}: elements {inside.tags}, else {tags}")
 
 
@@ -370,10 +394,16 @@ def opens(folder, made, page, pictures):
             require(wide <= width, f"{wide} pixels wide in a window of {width}")
             count = numbers_match(page, made.document)
             if pictures and not dark:
-                page.picture(os.path.join(pictures, f"report-{made.name}-{width}.png"))
+                take(page, os.path.join(pictures, f"report-{made.name}-{width}.png"))
     require(count > 40, f"shows {count} numbers")
     require(slowest <= MOST_SECONDS, f"took {slowest:.1f} s")
     return f"{count} numbers, open in {slowest:.2f} s"
+
+
+def take(page, path):
+    """Takes a picture of the page, of few colours: it is to be kept."""
+    page.picture(path)
+    picture.shrink(path)
 
 
 def box_of(page, selector):
@@ -396,6 +426,8 @@ def answers(folder, made, page):
     require(any(name in tip for tip in tips for name in made.document["timeline"]["strings"]), f"no tip names an instruction: {tips}")
     view = "(() => { const s = document.querySelector('#timeline .plot'); return JSON.stringify(llmc.shown && llmc.shown()); })()"
     step = made.document["step"]["seconds"]
+    if made.document["measured"]:  # whose step may take longer
+        step = max(step, made.document["measured"]["trace"]["seconds"])
     require(json.loads(page.evaluate(view)) == [0, step], "the whole step is not what is shown first")
     page.drag(left + width * 0.25, left + width * 0.5, top + 10)
     begin, end = json.loads(page.evaluate(view))
@@ -455,7 +487,7 @@ def predicted(folder, page, pictures):
             require(numbers_match(page, holds) > 20, "few numbers")
             require(page.evaluate("document.documentElement.scrollWidth") <= width, f"too wide for {width}")
             if pictures:
-                page.picture(os.path.join(pictures, f"{os.path.basename(file)}-{width}.png"))
+                take(page, os.path.join(pictures, f"plan-{os.path.basename(file)[:-5]}-{width}.png"))
     require("25.0 %" in page.evaluate("document.querySelector('#alternatives').innerText"), "no runner-up")
     require("<b>too much</b>" in page.evaluate("document.querySelector('#rejected').innerText"), "no reason")
 
@@ -477,6 +509,8 @@ def main():
             suite.run(f"{name}: memory", memory_adds_up, made[name])
             suite.run(f"{name}: traffic", traffic_is_explained, made[name])
         suite.run("measured", measured_is_read, made["gpt2"])
+        for name in ("llama", "interleaved"):
+            suite.run(f"{name}: measured like itself", like_itself, made[name])
         suite.run("bad files", bad_files, made["gpt2"], made["interleaved"])
         suite.run("bad lines", bad_lines, made["gpt2"])
         suite.run("hostile names", hostile_names)

@@ -41,7 +41,7 @@ llmc.format = {
     for (; b >= 1024 && unit < 5; ++unit) b /= 1024;
     return digits(b) + " " + units[unit];
   },
-  percent: (f) => (100 * f).toFixed(1) + " %",
+  percent: (f) => (f === 0 || Math.abs(f) >= 1e-3 ? (100 * f).toFixed(1) : digits(100 * f)) + " %",
   count: (n) => n.toLocaleString("en-US"),
   short: (n) => {
     const units = ["", " thousand", " million", " billion", " trillion"];
@@ -67,6 +67,15 @@ llmc.legend = (items) => llmc.el("ul", { class: "legend" }, items.map(([name, co
 llmc.table = (heads, rows) => llmc.el("div", { class: "box", tabindex: "0" }, llmc.el("table", {},
   llmc.el("thead", {}, llmc.el("tr", {}, heads.map(([name, kind]) => llmc.el("th", { class: kind, scope: "col" }, name)))),
   llmc.el("tbody", {}, rows)));
+// Shows the first rows of a table, the others where they are asked for, and in print.
+llmc.fold = (rows, first) => {
+  const hidden = rows.slice(first);
+  const show = () => { for (const row of hidden) row.hidden = false; };
+  if (!hidden.length) return null;
+  for (const row of hidden) row.hidden = true;
+  addEventListener("beforeprint", show);
+  return llmc.el("div", { class: "tools" }, llmc.el("button", { type: "button", onclick: (event) => { show(); event.target.parentNode.remove(); } }, `show all ${rows.length}`));
+};
 llmc.axisColor = (axes) => {
   const colors = { tp: "#ee6677", dp: "#ccbb44", pp: "#aa3377", cp: "#66ccee", ep: "#228833", etp: "#88bb66", edp: "#998833" };
   const names = axes.split(" ");

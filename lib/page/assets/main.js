@@ -17,7 +17,7 @@
         tile("tokens a second", num("step.tokens_per_s", "number"), [num("step.tokens_per_s_per_rank", "number"), " a rank"]),
         doc.step.hfu === null ? null : doc.step.mfu === null ? tile("HFU", num("step.hfu", "percent"), "recomputed FLOPs included") : tile("MFU", num("step.mfu", "percent"), ["HFU ", num("step.hfu", "percent")]),
         tile("largest arena of a rank", num("step.peak_bytes", "bytes"), ["stage ", num("step.peak_stage", "count")]),
-        tile(process ? "memory of the process" : "memory of an accelerator", num(process ? "step.process_bytes" : "cluster.usable_bytes", "bytes"),
+        tile(process ? "memory of all ranks" : "memory that a rank may use", num(process ? "step.process_bytes" : "cluster.usable_bytes", "bytes"),
           doc.step.fits ? el("span", { class: "good" }, "\u2713 it fits") : el("span", { class: "bad" }, "\u2717 it does not fit"))),
       el("div", { class: "cards" }, doc.findings.map((finding) => el("div", { class: "card" }, el("h3", {}, finding.title), el("p", {}, finding.text)))),
       el("ul", { class: "choices" }, doc.choices.map(([name, value]) => el("li", {}, el("b", {}, name + " "), value))));

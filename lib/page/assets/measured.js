@@ -19,7 +19,7 @@
         num("step.seconds", "seconds"), ". Its schedule is drawn above, below that of the forecast."),
       llmc.table([["rank"], ["time in which it"], ["measured", "n"], ["predicted", "n"], ["off", "n"]], rows),
       calls.length ? [el("h3", { style: { marginTop: "14px" } }, "A call, from when the rank comes to it"),
-        llmc.table([["what"], ["kind"], ["axes"], ["calls", "n"], ["measured", "n"], ["predicted", "n"], ["off", "n"]], calls)] : null];
+        llmc.table([["what"], ["kind"], ["axes"], ["calls", "n"], ["measured", "n"], ["predicted", "n"], ["off", "n"]], calls), llmc.fold(calls, 8)] : null];
   };
 
   const metrics = () => {

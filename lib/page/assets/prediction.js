@@ -24,7 +24,8 @@
 
   const memory = (path, chosen) => {
     const stages = (chosen.memory_bytes || {}).stages || [];
-    const parts = (stage) => Object.entries(stage).filter(([name]) => name !== "stage" && name !== "peak");
+    const order = ["weights", "masters", "gradients", "optimizer", "gathered", "activations", "logits", "workspace", "communication", "fragmentation", "context"];
+    const parts = (stage) => Object.entries(stage).filter(([name]) => name !== "stage" && name !== "peak").sort((x, y) => order.indexOf(x[0]) - order.indexOf(y[0]));
     const most = Math.max(1, ...stages.map((stage) => stage.peak));
     return llmc.section("memory", "Memory of each stage",
       llmc.legend(llmc.seenParts(stages.map(parts), most).map((name) => [name, llmc.partColor(name)])),
@@ -33,9 +34,10 @@
 
   const traffic = (path, chosen) => {
     const list = chosen.traffic || [];
-    return list.length ? llmc.section("traffic", "What a rank sends in a step", llmc.table([["stage", "n"], ["axis"], ["kind"], ["phase"], ["calls", "n"], ["bytes", "n"]],
-      list.map((row, i) => el("tr", {}, el("td", { class: "n" }, row.stage), el("td", {}, row.axis), el("td", {}, row.kind), el("td", {}, row.phase),
-        el("td", { class: "n" }, num(`${path}.traffic.${i}.calls`, "number")), el("td", { class: "n" }, num(`${path}.traffic.${i}.bytes`, "bytes")))))) : null;
+    const rows = list.map((row, i) => el("tr", {}, el("td", { class: "n" }, row.stage), el("td", {}, row.axis), el("td", {}, row.kind), el("td", {}, row.phase),
+        el("td", { class: "n" }, num(`${path}.traffic.${i}.calls`, "number")), el("td", { class: "n" }, num(`${path}.traffic.${i}.bytes`, "bytes"))));
+    return list.length ? llmc.section("traffic", "What a rank sends in a step",
+      llmc.table([["stage", "n"], ["axis"], ["kind"], ["phase"], ["calls", "n"], ["bytes", "n"]], rows), llmc.fold(rows, 12)) : null;
   };
 
   // Tables choices shaped like what was chosen.

@@ -292,7 +292,7 @@
     const used = new Set(t.ops.map((op) => t.kinds[op[1]]));
     kinds.append(llmc.legend(t.kinds.filter((kind) => used.has(kind)).map((kind) => [wordsOf[kind], `var(--${kind})`])));
     return llmc.section("timeline", "The step over time",
-      el("p", { class: "soft" }, `One rank of each stage: above, the rows of its schedule with the number of the micro-batch${timeline.chunks > 1 ? ", and behind the dot that of the chunk of layers" : ""}; below, what its streams run. Drag to zoom, double-click for the whole step; shift and drag, or the arrow keys, move; ctrl and the wheel zoom.`),
+      el("p", { class: "soft" }, `One rank of each stage: above, the rows of its schedule with the number of the micro-batch${timeline.chunks > 1 ? ", and behind the dot that of the chunk of layers" : ""}; below, what its streams run. Drag to zoom, double-click for the whole step; shift and drag, or the arrow keys, move; ctrl and the wheel, or two fingers, zoom.`),
       el("div", { class: "tools" }, chooser("schedule and streams", true), chooser("schedule", false), el("span", { class: "gap" }), llmc.viewTools(view)),
       legendOf(t.entries), kinds, place,
       el("p", { class: "soft small" }, llmc.num("timeline.events", "count"), " instructions, each as the forecast has it, to within ",

@@ -33,16 +33,12 @@
   };
 
   llmc.traffic = () => {
-    const list = llmc.document.traffic, most = Math.max(0, ...list.map((row) => row.exposed_s)), first = 12;
+    const list = llmc.document.traffic, most = Math.max(0, ...list.map((row) => row.exposed_s));
     if (!list.length) return null;
     const rows = list.map((row, i) => rowOf(row, i, most));
-    const hidden = rows.slice(first).map(([row]) => row);
-    for (const row of hidden) row.hidden = true;
-    const all = hidden.length ? el("button", { type: "button", onclick: () => { for (const row of hidden) row.hidden = false; all.remove(); } }, `show all ${list.length}`) : null;
-    addEventListener("beforeprint", () => { for (const row of hidden) row.hidden = false; });
     return llmc.section("traffic", "What ranks send each other",
       el("p", { class: "soft" }, "Collectives and messages that layers and stages have alike are one row, the most exposed first: that is the time in which a rank computes nothing meanwhile. Times are of one rank of the stage that they cost most, from when all members have come; a message counts where it is received. + tells why it is there, and what could stand in its place."),
       llmc.table([["what"], ["kind"], ["axes"], ["phase"], ["over"], ["bytes a call", "n"], ["calls a step", "n"], ["time a call", "n"], ["time a step", "n"], ["exposed", "n"]], rows),
-      el("div", { class: "tools" }, all));
+      llmc.fold(rows.map(([row]) => row), 12));
   };
 })();
