@@ -6,6 +6,7 @@
 #include "lib/page/MemoryCurve.h"
 #include "lib/page/MeshPicture.h"
 #include "lib/page/Words.h"
+#include "lib/planfile/MeshAxes.h"
 #include "lib/planfile/SharedStates.h"
 #include "lib/report/ElementTypes.h"
 #include "lib/report/Report.h"
@@ -210,7 +211,7 @@ OrderedJson nearnessJson(const OrderedJson &run, double step) {
 // Returns the rows of the schedule of what was chosen, in columns; null where it is too long to be drawn, or not told.
 OrderedJson scheduleJson(const nlohmann::json &prediction) {
   const nlohmann::json chosen = prediction.value("chosen", nlohmann::json::object()), mesh = chosen.value("mesh", nlohmann::json::object());
-  int64_t stages = mesh.value("pp", int64_t(0)), chunks = chosen.value("virtual_stages", int64_t(1));
+  int64_t stages = mesh.value(std::string(planfile::nameOf(planfile::AxisRole::Stages)), int64_t(0)), chunks = chosen.value("virtual_stages", int64_t(1));
   int64_t microBatches = chosen.value("micro_batches", int64_t(0));
   std::string schedule = chosen.value("schedule", "");
   if (stages < 1 || chunks < 1 || microBatches < 1 || double(stages) * double(chunks) * double(microBatches) > kMostPasses ||
