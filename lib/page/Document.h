@@ -2,20 +2,14 @@
 #ifndef LLMC_LIB_PAGE_DOCUMENT_H
 #define LLMC_LIB_PAGE_DOCUMENT_H
 
+#include "lib/page/MeasuredFiles.h"
 #include "lib/simulate/Forecast.h"
 #include "lib/support/Json.h"
-
-#include <string>
 
 namespace llmc::page {
 
 // Changes when a reader of an older document would misread a newer one.
 inline constexpr int kVersion = 1;
-
-// Names files of a run that is shown beside the forecast; empty: none.
-struct MeasuredFiles {
-  std::string trace, metrics;
-};
 
 // Returns the object of llmc report --json. Keys are in this order; seconds, bytes and FLOP/s are plain numbers:
 //   page_version, kind ("program"), compiler

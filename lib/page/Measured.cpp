@@ -165,10 +165,8 @@ private:
       known += op.has_value();
       if (op && bar.stream == 0 && bar.category != "wait" && bar.category != "record")
         spans[bar.stage][bar.entry].add(bar.begin, bar.end);
-      if (!op || subject.forecast.stages[bar.stage]->ops[*op].kind == Body::Send)
-        continue;
-      int64_t traffic = subject.trafficOf(bar.stage, *op);
-      if (traffic >= 0 && groups[groupOf[size_t(traffic)]].stage == bar.stage) {
+      int64_t traffic = op ? subject.trafficOf(bar.stage, *op) : -1;
+      if (traffic >= 0 && (bar.category != "recv" || subject.index.traffic[size_t(traffic)].isSend) && groups[groupOf[size_t(traffic)]].stage == bar.stage) {
         auto &[count, seconds] = calls[groupOf[size_t(traffic)]];
         ++count;
         seconds += (bar.end - bar.begin) * 1e-6;

@@ -48,6 +48,15 @@ OrderedJson axisJson(const Subject &subject, planfile::AxisRole role) {
 
 } // namespace
 
+std::string page::linkOfMessages(const Subject &subject, const std::vector<uint32_t> &axes) {
+  if (isOneMachine(subject))
+    return "memory";
+  planfile::CollectiveT along;
+  along.axes = axes;
+  std::vector<uint32_t> ranks = planfile::groupOf(*subject.program.mesh, along, 0);
+  return ranks.size() < 2 || ranks[1] - ranks[0] < subject.machine.cluster.nvlinkDomain ? "domain" : "network";
+}
+
 std::string page::linkOf(const Subject &subject, const std::vector<uint32_t> &axes) {
   if (isOneMachine(subject))
     return "memory";

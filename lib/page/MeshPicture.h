@@ -13,9 +13,10 @@ namespace llmc::page {
 // coordinate over them), stage_atom, axes [{name, size, atoms [indices], link, nodes (that a group spans), text}]}.
 support::OrderedJson meshJson(const Subject &subject);
 
-// Returns what the ranks of a group along these atomic axes reach each other by: "memory" (of one machine), "domain" (the links of one
-// NVLink domain) or "network".
+// Returns what the ranks of a group along these atomic axes reach each other by: "memory" (of one machine), "domain" (the
+// links of one NVLink domain) or "network"; of messages what the first two of them do, as lib/cost prices all.
 std::string linkOf(const Subject &subject, const std::vector<uint32_t> &axes);
+std::string linkOfMessages(const Subject &subject, const std::vector<uint32_t> &axes);
 
 } // namespace llmc::page
 

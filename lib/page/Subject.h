@@ -44,6 +44,10 @@ struct Subject {
 private:
   void chooseRanks();
   void findTraffic();
+  // Finds collectives over stages in those for which they are not listed.
+  void findSpanning();
+  // Returns the message that a rank of a ring sends while it receives with `op`: both stand side by side.
+  int64_t ringOf(uint32_t stage, uint32_t op) const;
   std::vector<std::vector<int64_t>> byOp;
 };
 

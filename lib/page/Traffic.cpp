@@ -59,7 +59,8 @@ private:
     int64_t traffic = communicates ? subject.trafficOf(stage, event.op) : kCompute;
     if (traffic >= 0) {
       Cost &cost = costs[size_t(traffic)];
-      if (op.kind != Body::Send) { // of a message the side that waits for it counts
+      // Of a ring what a rank receives comes while it sends.
+      if (op.kind != Body::Recv || subject.index.traffic[size_t(traffic)].isSend) {
         ++cost.calls;
         cost.moving += double(event.end - moved) * 1e-9;
         cost.waiting += double(moved - event.begin) * 1e-9;
@@ -106,7 +107,7 @@ void price(TrafficGroup &group, const std::vector<Costs> &costs, const report::P
         sum.waiting += found->second.waiting;
         sum.exposed += found->second.exposed;
       }
-    auto weight = [](const TrafficGroup &g) { return std::tuple(g.exposed, g.moving, g.calls); };
+    auto weight = [](const TrafficGroup &g) { return std::tuple(g.calls > 0, g.exposed, g.moving, g.calls); };
     if (weight(sum) <= weight(group))
       continue;
     sum.members = std::move(group.members);
@@ -152,7 +153,7 @@ OrderedJson rowOf(const Subject &subject, const TrafficGroup &group, const json 
           {"bytes", first.bytes},
           {"ranks", why["members"]["ranks"]},
           {"groups", why["members"]["groups"]},
-          {"link", linkOf(subject, first.axes)},
+          {"link", first.isSend ? linkOfMessages(subject, first.axes) : linkOf(subject, first.axes)},
           {"stage", group.stage},
           {"calls", group.calls},
           {"step_bytes", group.bytes},

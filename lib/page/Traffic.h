@@ -8,7 +8,7 @@
 namespace llmc::page {
 
 // Holds collectives or messages that layers and stages have alike, and what one rank of the stage that they cost most
-// takes for them in a step, in seconds. Messages are counted where they are received.
+// takes for them in a step, in seconds. Messages between stages count on both of their ends.
 struct TrafficGroup {
   std::vector<size_t> members; // of PlanIndex::traffic
   uint32_t stage = 0;          // the one that they cost most

@@ -6,7 +6,7 @@
 #include "lib/budget/Budget.h"
 #include "lib/options/Options.h"
 #include "lib/options/Phases.h"
-#include "lib/page/Document.h"
+#include "lib/page/MeasuredFiles.h"
 #include "lib/predict/PriceOptions.h"
 #include "lib/support/FlagTable.h"
 #include "lib/support/Progress.h"

@@ -294,7 +294,7 @@
     return llmc.section("timeline", "The step over time",
       el("p", { class: "soft" }, `One rank of each stage: above, the rows of its schedule with the number of the micro-batch${timeline.chunks > 1 ? ", and behind the dot that of the chunk of layers" : ""}; below, what its streams run. Drag to zoom, double-click for the whole step; shift and drag, or the arrow keys, move; ctrl and the wheel, or two fingers, zoom.`),
       el("div", { class: "tools" }, chooser("schedule and streams", true), chooser("schedule", false), el("span", { class: "gap" }), llmc.viewTools(view)),
-      legendOf(t.entries), kinds, place,
+      legendOf(t.entries), trace ? el("p", { class: "soft small" }, "The paler rows were measured.") : null, kinds, place,
       el("p", { class: "soft small" }, llmc.num("timeline.events", "count"), " instructions, each as the forecast has it, to within ",
         format.seconds(t.tolerance * t.unit_s), ". Where several are narrower than a pixel, the colour is that of the kind that takes most of it; zoom in to see each."));
   };

@@ -37,7 +37,7 @@
     if (!list.length) return null;
     const rows = list.map((row, i) => rowOf(row, i, most));
     return llmc.section("traffic", "What ranks send each other",
-      el("p", { class: "soft" }, "Collectives and messages that layers and stages have alike are one row, the most exposed first: that is the time in which a rank computes nothing meanwhile. Times are of one rank of the stage that they cost most, from when all members have come; a message counts where it is received. + tells why it is there, and what could stand in its place."),
+      el("p", { class: "soft" }, "Collectives and messages that layers and stages have alike are one row, the most exposed first: that is the time in which a rank computes nothing meanwhile. Times are of one rank of the stage that they cost most, from when all members have come; a message between stages counts on both of its ends. + tells why it is there, and what could stand in its place."),
       llmc.table([["what"], ["kind"], ["axes"], ["phase"], ["over"], ["bytes a call", "n"], ["calls a step", "n"], ["time a call", "n"], ["time a step", "n"], ["exposed", "n"]], rows),
       llmc.fold(rows.map(([row]) => row), 12));
   };
