@@ -59,7 +59,7 @@ private:
     int64_t traffic = communicates ? subject.trafficOf(stage, event.op) : kCompute;
     if (traffic >= 0) {
       Cost &cost = costs[size_t(traffic)];
-      // Of a ring what a rank receives comes while it sends.
+      // A rank of a ring receives while it sends: one of both counts.
       if (op.kind != Body::Recv || subject.index.traffic[size_t(traffic)].isSend) {
         ++cost.calls;
         cost.moving += double(event.end - moved) * 1e-9;

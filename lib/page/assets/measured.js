@@ -33,7 +33,7 @@
       plot = new uPlot({
         width: place.clientWidth, height: 200, legend: { show: false }, padding: [10, 8, 0, 0],
         scales: { x: { time: false }, y: { range: [0, most * 1.1] } },
-        axes: [llmc.axis(30), { ...llmc.axis(74), values: (u, list) => list.map(format.seconds) }],
+        axes: [{ ...llmc.axis(30), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 1e5, 1e6] }, { ...llmc.axis(74), values: (u, list) => list.map(format.seconds) }],
         series: [{}, { stroke: llmc.color("F"), width: 1.5, points: { show: m.step.length < 60 } }, { stroke: llmc.color("B"), width: 1.5, dash: [6, 4], points: { show: false } }],
         cursor: { y: false },
       }, [m.step, m.step_time_s, m.step.map(() => predicted)], place);
