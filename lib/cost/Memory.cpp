@@ -210,8 +210,10 @@ static void setTraffic(Part &part, const Choices &choices) {
   for (Work *work : {&part.forward, &part.backward, &part.weightGradients})
     std::erase_if(work->collectives, [](const Collective &c) { return c.role == Role::Data; });
   part.update = {};
+  const bool isOne = dense.size == expert.size && dense.stride == expert.stride; // of ranks, to which one message goes
   auto send = [&, &dense = dense, &expert = expert](Work &work, Transfer kind, double bytes) {
-    for (auto [group, elements] : {std::pair(dense, part.parameters.dense), {expert, part.parameters.expert}})
+    for (auto [group, elements] : {std::pair(dense, isOne ? part.parameters.all() : part.parameters.dense),
+                                   {expert, isOne ? 0 : part.parameters.expert}})
       if (group.size > 1 && elements > 0)
         work.collectives.push_back({kind, Role::Data, group, elements * bytes});
   };

@@ -47,7 +47,7 @@ private:
     return module_.lookupSymbol<func::FuncOp>((name + Twine(stage)).str());
   }
   size_t kindOf(graph::RepeatOp repeat, Stage stage);
-  Owner ownerOf(Value value, func::FuncOp func, Stage stage);
+  Owner ownerOf(Value value, func::FuncOp func, Stage stage, bool byLast = false);
   Part &partAt(Operation *op, func::FuncOp func, Stage stage);
   graph::StateOp stateOf(BlockArgument arg, func::FuncOp func);
   void countWork(func::FuncOp func, Stage stage, Work Part::*work);
@@ -100,12 +100,13 @@ Part &PlanExtractor::partAt(Operation *op, func::FuncOp func, Stage stage) {
   return isFirst == (func == stage.forward) ? table_.before : table_.after;
 }
 
-Owner PlanExtractor::ownerOf(Value value, func::FuncOp func, Stage stage) {
+// Returns what a value belongs to: layers, if these read it, else the part of its first reader or, `byLast`, its last.
+Owner PlanExtractor::ownerOf(Value value, func::FuncOp func, Stage stage, bool byLast) {
   Operation *first = nullptr;
   for (Operation *user : value.getUsers()) {
     if (auto repeat = dyn_cast<graph::RepeatOp>(user); repeat && !kinds_.empty())
       return {&kinds_[kindOf(repeat, stage)], layers_[kindOf(repeat, stage)]};
-    if (!first || user->isBeforeInBlock(first))
+    if (!first || user->isBeforeInBlock(first) != byLast)
       first = user;
   }
   return {first ? &partAt(first, func, stage) : stage.index ? &table_.after : &table_.before, 1};
@@ -255,7 +256,8 @@ void PlanExtractor::countStates(Stage stage) {
       }
       bool isParameter = state.getRole() == graph::Role::parameter;
       auto known = owners_.find({stage.index, isParameter || !state.getOf() ? state.getSymName() : *state.getOf()});
-      Owner owner = known != owners_.end() ? known->second : ownerOf(arg, func, stage);
+      // A sum of gradients is whole when the last one has been added: that of a tied embedding after all layers.
+      Owner owner = known != owners_.end() ? known->second : ownerOf(arg, func, stage, state.getRole() == graph::Role::accumulator);
       if (known == owners_.end())
         owners_[{stage.index, state.getSymName()}] = owner;
       if (isParameter)

@@ -32,6 +32,7 @@ struct Work {
   int64_t number; // in the order in which it was found: of equal ones the first
   Node node;
   Candidate candidate; // of a node the next one
+  size_t found = 0;    // of those that were priced exactly
   bool operator<(const Work &o) const { return std::pair(seconds, number) > std::pair(o.seconds, o.number); }
 };
 
@@ -93,7 +94,7 @@ private:
   std::set<Mesh> done_;
   std::map<Mesh, double> least_; // bytes, of meshes none of whose plans has fitted
   std::map<Mesh, std::string> refused_;
-  std::map<Mesh, Found> exact_; // the last of each mesh
+  std::vector<Found> exact_; // plans that were priced exactly
   // Holds plans of nodes whose tables have not been read, with bounds by those of another node of the layout, the least last.
   std::map<Node, std::vector<std::pair<double, Candidate>>> unread_;
   std::map<Layout, Node> firsts_; // node of each layout whose tables have been read
@@ -110,7 +111,7 @@ cost::Machine Searcher::machineOf(const Candidate &candidate, CompileOptions &op
 }
 
 // Is the share of an estimate of time or memory below which nothing of the plan is.
-static constexpr double kSure = 0.99;
+static constexpr double kSure = 0.98;
 
 // Leaves out adding to sums of gradients, which later stages of ZeRO do elsewhere.
 static void leaveOutSums(cost::PartPrices &prices, const cost::Table &table, const cost::Machine &machine) {
@@ -267,7 +268,12 @@ double Searcher::leastPeak(const Candidate &candidate) {
 
 // Returns the table of the passes of a plan, of the node of its layout that has been read.
 std::optional<cost::Table> Searcher::passesOf(const Candidate &candidate) {
-  return tables_.at(keyOf(firsts_.at(candidate.layout), candidate.dp, candidate.microBatch), candidate.recompute, /*forPasses=*/true);
+  const Node &first = firsts_.at(candidate.layout);
+  auto table = tables_.at(keyOf(first, candidate.dp, candidate.microBatch), candidate.recompute, /*forPasses=*/true);
+  // Leaves out the second copy of a tied embedding, which is no parameter of its own: one stage alone has one.
+  if (table && candidate.pp == 1 && first.staging != Staging::Single)
+    table->after.parameters.dense = std::min(table->after.parameters.dense, table->after.wholeParameters);
+  return table;
 }
 
 // Estimates the steps of plans, each on a core, from passes of their layouts with states by arithmetic.
@@ -287,6 +293,8 @@ void Searcher::estimate(const std::vector<Work> &works) {
       leaveOutSums(prices, table, machine);
     steps[i] = cost::predictStep(prices, table, machine, /*isBound=*/works[i].kind != Work::OfPasses).step;
   });
+  for (size_t i = 0; i < works.size(); ++i)
+    if (getenv("LLMC_DBG")) fprintf(stderr, "estimate%d %.6g: dp %ld pp %ld tp %ld cp %ld ep %ld zero %d mb %ld kept %s bound %.6g\n", works[i].kind == Work::OfPasses, steps[i], works[i].candidate.dp, works[i].candidate.pp, works[i].candidate.layout.tp, works[i].candidate.layout.cp, works[i].candidate.layout.ep, works[i].candidate.zero, works[i].candidate.microBatch, cost::nameOf(works[i].candidate.recompute), works[i].seconds);
   for (size_t i = 0; i < works.size(); ++i)
     push({works[i].kind == Work::OfPasses ? Work::Estimated : Work::OfPasses, std::max(works[i].seconds, kSure * steps[i]), 0, works[i].node, works[i].candidate});
 }
@@ -330,6 +338,7 @@ void Searcher::price(const std::vector<Candidate> &candidates) {
       continue;
     }
     ++result_.priced;
+    if (getenv("LLMC_DBG")) fprintf(stderr, "priced %.6g: dp %ld pp %ld tp %ld cp %ld ep %ld zero %d mb %ld kept %s\n", steps[i], candidates[i].dp, candidates[i].pp, candidates[i].layout.tp, candidates[i].layout.cp, candidates[i].layout.ep, candidates[i].zero, candidates[i].microBatch, cost::nameOf(candidates[i].recompute));
     push({Work::Priced, steps[i], 0, {}, candidates[i]});
   }
 }
@@ -359,8 +368,8 @@ void Searcher::priceExactly(const std::vector<Candidate> &candidates) {
       lack(candidates[i], peak);
       continue;
     }
-    exact_.insert_or_assign(meshOf(candidates[i]), std::move(*found[i]));
-    push({Work::Exact, step, 0, {}, candidates[i]});
+    exact_.push_back(std::move(*found[i]));
+    push({Work::Exact, step, 0, {}, candidates[i], exact_.size() - 1});
   }
 }
 
@@ -452,7 +461,7 @@ void Searcher::take(const std::vector<Work> &batch) {
   case Work::Priced:
     return priceExactly(candidates);
   case Work::Exact:
-    result_.found.push_back(std::move(exact_.at(meshOf(candidates.front()))));
+    result_.found.push_back(std::move(exact_[batch.front().found]));
     done_.insert(meshOf(candidates.front()));
   }
 }

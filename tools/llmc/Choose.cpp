@@ -1,9 +1,11 @@
 // Implements the search of llmc plan and llmc compile.
 #include "tools/llmc/Choose.h"
 
+#include "lib/predict/PredictionText.h"
 #include "lib/support/FlagSetters.h"
 
 #include <algorithm>
+#include <set>
 
 namespace llmc {
 namespace {
@@ -112,6 +114,22 @@ bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &c
     choice.levers = search::leversOf(readers, request, choice.machine, choice.result.nearest->prediction);
   }
   return true;
+}
+
+std::string whyNothingFits(const Choice &choice) {
+  const search::Result &result = choice.result;
+  if (result.nearest) {
+    std::string why = support::text("none of ", result.candidates, " plans for ", choice.request.gpus, " accelerators fits; what needs least: ",
+                                    predict::lackOfMemory(result.nearest->prediction));
+    return why + (choice.levers.empty() ? "; use more accelerators"
+                                        : "; use more accelerators, or: " + choice.levers.front().command);
+  }
+  std::string why = support::text("no plan for ", choice.request.gpus, " accelerators and ", choice.request.options.globalBatch, " rows of a step");
+  std::set<std::string> reasons;
+  for (const search::Rejected &rejected : result.rejected)
+    if (reasons.size() < 3 && reasons.insert(rejected.reason).second)
+      why += (reasons.size() > 1 ? "; " : ": ") + rejected.reason;
+  return reasons.empty() ? why + ": dp divides the rows of a step, and stages the layers; change --global-batch or --gpus" : why;
 }
 
 } // namespace llmc

@@ -26,6 +26,9 @@ std::optional<Choice> requestOf(const CommandLine &line, std::vector<std::string
 // Finds up to `count` plans of a request. False after diagnostics of the model.
 bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &choice, size_t count);
 
+// Says why no plan was found.
+std::string whyNothingFits(const Choice &choice);
+
 } // namespace llmc
 
 #endif // LLMC_TOOLS_LLMC_CHOOSE_H

@@ -1,4 +1,5 @@
 // Implements llmc compile: model -> plan + kernels -> one executable.
+#include "tools/llmc/Choose.h"
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Diagnostics.h"
 #include "tools/llmc/Files.h"
@@ -17,6 +18,7 @@
 #include "lib/predict/Predict.h"
 #include "lib/predict/PriceOptions.h"
 #include "lib/report/Report.h"
+#include "lib/search/Flags.h"
 #include "lib/simulate/Forecast.h"
 #include "lib/support/Counted.h"
 #include "lib/support/OutputFile.h"
@@ -373,10 +375,42 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
   return 0;
 }
 
+// Sets the choices of a command line that are open to the fastest that fit; returns an exit code.
+int choose(CommandLine &line) {
+  std::vector<std::string> errors;
+  if (isDump(line.options.model))
+    errors.push_back("auto is found from a model, and MODEL is IR, whose choices are made: leave it out");
+  std::optional<Choice> choice = errors.empty() ? requestOf(line, errors) : std::nullopt;
+  for (const std::string &error : errors)
+    fail(error);
+  if (!choice)
+    return 1;
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  TerminalDiagnostics diagnostics(&context, line.options.model, support::Verbosity::Quiet); // says it again when it compiles
+  predict::RaisedModels models(context);
+  if (!findPlans(models, line, *choice, 1))
+    return 1;
+  if (choice->result.found.empty())
+    return fail(line.options.model + ": " + whyNothingFits(*choice));
+  const search::Found &found = choice->result.found.front();
+  line.options = found.options;
+  if (line.verbosity != support::Verbosity::Quiet)
+    llvm::errs() << "llmc: found " << search::lineOf(search::flagsOf(found.candidate, choice->request)) << " of "
+                 << choice->result.candidates << llvm::format(" plans in %.2f s", choice->result.seconds) << "\n";
+  return 0;
+}
+
 } // namespace
 
-int runCompile(const CommandLine &line) {
+int runCompile(const CommandLine &given) {
   auto start = std::chrono::steady_clock::now();
+  CommandLine line = given;
+  if (given.searches())
+    if (int code = choose(line))
+      return code;
   if (std::string problem = checkWritable(line); !problem.empty())
     return fail(problem);
   bool isValid = true;

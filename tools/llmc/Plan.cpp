@@ -12,7 +12,6 @@
 #include "passes/6-emit/Emit.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <set>
 
 namespace llmc {
 using namespace mlir;
@@ -95,8 +94,11 @@ LogicalResult simulatePlan(MLIRContext &context, CompileOptions options, predict
 int printChoice(const CommandLine &line, const Choice &choice) {
   const search::Result &result = choice.result;
   if (!result.found.empty()) {
+    nlohmann::json all = search::resultJson(result, choice.request);
+    if (int status = writePlanPage(line, all))
+      return status;
     if (line.json)
-      llvm::outs() << support::jsonText(search::resultJson(result, choice.request), 2) << "\n";
+      llvm::outs() << support::jsonText(all, 2) << "\n";
     else
       llvm::outs() << search::resultText(result, choice.request);
     return 0;
@@ -110,19 +112,7 @@ int printChoice(const CommandLine &line, const Choice &choice) {
   } else if (result.nearest) {
     llvm::outs() << predict::predictionText(result.nearest->prediction) << search::leversText(choice.levers);
   }
-  if (result.nearest) {
-    llvm::errs() << "llmc: error: " << line.options.model << ": none of " << result.candidates << " plans for " << choice.request.gpus
-                 << " accelerators fits; what needs least: " << predict::lackOfMemory(result.nearest->prediction)
-                 << "; use more accelerators, or one of the levers\n";
-    return 1;
-  }
-  llvm::errs() << "llmc: error: " << line.options.model << ": no plan for " << choice.request.gpus << " accelerators and "
-               << result.globalBatch << " rows of a step";
-  std::set<std::string> reasons;
-  for (const search::Rejected &rejected : result.rejected)
-    if (reasons.size() < 3 && reasons.insert(rejected.reason).second)
-      llvm::errs() << (reasons.size() > 1 ? "; " : ": ") << rejected.reason;
-  llvm::errs() << (reasons.empty() ? ": dp divides the rows of a step, and stages the layers: change --global-batch or --gpus\n" : "\n");
+  llvm::errs() << "llmc: error: " << line.options.model << ": " << whyNothingFits(choice) << "\n";
   return 1;
 }
 
