@@ -34,6 +34,12 @@ def constants():
     return out
 
 
+def options(row):
+    """Returns the words of `llmc plan` that fix all that a row states."""
+    return [word for column in FLAGS if row.get(column) not in (None, '', 'auto')
+            for word in ('--' + column.replace('_', '-'), row[column])]
+
+
 class Model:
     """Predicts all rows for given constants, by one process that has read them once."""
 
@@ -46,11 +52,7 @@ class Model:
                 if not os.path.exists(path):
                     os.makedirs(os.path.dirname(path))
                     open(path, 'w').write(row['config'])
-                line = ['plan', path]
-                for column in FLAGS:
-                    if row.get(column) not in (None, '', 'auto'):
-                        line += ['--' + column.replace('_', '-'), row[column]]
-                f.write(' '.join(line) + '\n')
+                f.write(' '.join(['plan', path, *options(row)]) + '\n')
         tool = os.path.join(ROOT, 'build/bin/llmc-cost-rows')
         self.runs, self.tool = runs, tool
         self.process = subprocess.Popen([tool, runs, *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
