@@ -1,5 +1,5 @@
 // Bounds the time of a step from below, in no time: what a search need not price is slower than what it has found.
-// Tests: test/cost/BoundTest.cpp.
+// Tests: test/search/SearchTest.cpp.
 #ifndef LLMC_LIB_COST_BOUND_H
 #define LLMC_LIB_COST_BOUND_H
 

@@ -1,5 +1,5 @@
 // Computes the table of a mesh from tables of others: each number of a table is affine in the rows of a micro-batch and in
-// the shares of data-parallel ranks and of ranks of experts. Tests: test/predict/InterpolationTest.cpp (beside tables that
+// the shares of data-parallel ranks and of ranks of experts. Tests: test/search/SampledTablesTest.cpp (beside tables that
 // were read).
 #ifndef LLMC_LIB_COST_INTERPOLATION_H
 #define LLMC_LIB_COST_INTERPOLATION_H

@@ -10,9 +10,8 @@ using namespace llmc::cost;
 using nlohmann::json;
 using planfile::AxisRole;
 
-namespace {
 
-std::vector<std::pair<std::string, double>> partsOf(const TimeParts &t) {
+std::vector<std::pair<std::string, double>> predict::partsOf(const TimeParts &t) {
   std::vector<std::pair<std::string, double>> parts = {{"compute", t.compute}};
   for (auto [role, seconds] : {std::pair(AxisRole::Tensor, t.tp),
                                {AxisRole::Data, t.dp},
@@ -24,7 +23,9 @@ std::vector<std::pair<std::string, double>> partsOf(const TimeParts &t) {
   return parts;
 }
 
-std::vector<std::pair<const char *, double>> partsOf(const MemoryParts &m) {
+namespace {
+
+std::vector<std::pair<const char *, double>> memoryPartsOf(const MemoryParts &m) {
   return {{"weights", m.weights},
           {"masters", m.masters},
           {"gradients", m.gradients},
@@ -46,7 +47,7 @@ size_t worstStage(const predict::Prediction &p) {
 
 json memoryJson(const MemoryParts &parts) {
   json out{{"peak", parts.sum()}};
-  for (auto [name, bytes] : partsOf(parts))
+  for (auto [name, bytes] : memoryPartsOf(parts))
     out[name] = bytes;
   return out;
 }
@@ -106,7 +107,7 @@ std::string inWords(const std::string &part) {
 
 // Says what the three largest parts of a step are.
 std::string largestCosts(const predict::Prediction &p) {
-  auto parts = partsOf(p.time.parts);
+  auto parts = predict::partsOf(p.time.parts);
   std::sort(parts.begin(), parts.end(), [](const auto &a, const auto &b) { return a.second > b.second; });
   bool hasCores = p.machine.cluster.host.has_value();
   std::string out = "most time    ";
@@ -148,7 +149,7 @@ json predict::predictionJson(const Prediction &p) {
   const Choices &c = p.machine.choices;
   double ranks = double(c.mesh.ranksOfStage() * c.mesh.pp), step = p.time.step;
   json time = json::object();
-  for (auto [name, seconds] : partsOf(p.time.parts))
+  for (auto [name, seconds] : predict::partsOf(p.time.parts))
     time[name] = seconds;
   json memory = memoryJson(p.memory[worstStage(p)]);
   json stages = json::array();
@@ -215,7 +216,7 @@ std::string predict::predictionText(const Prediction &p) {
   out += line("step        %.4g s, %.4g tokens/s a GPU, MFU %.1f %%, HFU %.1f %%, bubble %.1f %%\n", step,
               double(p.time.tokens) / step / ranks, 100 * p.time.modelFlops / step / peakOf(p),
               100 * p.time.hardwareFlops / step / peakOf(p), 100 * p.time.bubbleFraction);
-  for (auto [name, seconds] : partsOf(p.time.parts))
+  for (auto [name, seconds] : predict::partsOf(p.time.parts))
     if (seconds > 0)
       out += line("  %-12s %10.4g s %5.1f %%\n", name.c_str(), seconds, 100 * seconds / step);
   out += largestCosts(p);
@@ -224,7 +225,7 @@ std::string predict::predictionText(const Prediction &p) {
   std::string lack = predict::lackOfMemory(p);
   out += line("memory      %.4g GiB of %.4g, stage %zu%s\n", memory.sum() / (1 << 30),
               p.machine.cluster.memoryBytes / (1 << 30), worst, lack.empty() ? "" : ": DOES NOT FIT");
-  for (auto [name, bytes] : partsOf(memory))
+  for (auto [name, bytes] : memoryPartsOf(memory))
     if (bytes > 0)
       out += line("  %-12s %10.4g GiB\n", name, bytes / (1 << 30));
   if (p.processPeak > 0)

@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace llmc::predict {
 
@@ -19,6 +21,9 @@ nlohmann::json predictionJson(const Prediction &prediction);
 
 // Returns the same as a table: time and memory by what they are spent on, and the three largest costs in words.
 std::string predictionText(const Prediction &prediction);
+
+// Returns the parts of a step, each by its name, in the order of printing.
+std::vector<std::pair<std::string, double>> partsOf(const cost::TimeParts &parts);
 
 // Returns the sizes of a mesh by the names of its axes.
 nlohmann::json meshJson(planfile::MeshSizes mesh);

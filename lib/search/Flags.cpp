@@ -9,18 +9,20 @@ using support::text;
 std::vector<std::pair<std::string, std::string>> search::flagsOf(const Candidate &candidate, const Request &request) {
   const Layout &layout = candidate.layout;
   std::string mesh;
-  auto axis = [&](const char *name, int64_t size) {
+  using planfile::AxisRole;
+  auto axis = [&](AxisRole role, int64_t size) {
     if (size > 1)
-      mesh += text(mesh.empty() ? "" : ",", name, "=", size);
+      mesh += text(mesh.empty() ? "" : ",", planfile::nameOf(role), "=", size);
   };
-  axis("dp", candidate.dp), axis("pp", candidate.pp), axis("tp", layout.tp), axis("cp", layout.cp), axis("ep", layout.ep);
+  axis(AxisRole::Data, candidate.dp), axis(AxisRole::Stages, candidate.pp), axis(AxisRole::Tensor, layout.tp);
+  axis(AxisRole::Context, layout.cp), axis(AxisRole::Expert, layout.ep);
   if (layout.ep > 1)
-    axis("etp", layout.etp);
-  std::vector<std::pair<std::string, std::string>> flags{{"--mesh", mesh.empty() ? "dp=1" : mesh},
+    axis(AxisRole::ExpertTensor, layout.etp);
+  std::vector<std::pair<std::string, std::string>> flags{{"--mesh", mesh.empty() ? "1" : mesh},
                                                          {"--micro-batch", text(candidate.microBatch)},
                                                          {"--global-batch", text(candidate.microBatch * candidate.microBatches * candidate.dp)}};
   auto add = [&](const char *flag, std::string value) { flags.emplace_back(flag, std::move(value)); };
-  if (candidate.pp > 1)
+  if (candidate.pp > 1 || candidate.order == cost::Order::GPipe)
     add("--schedule", cost::nameOf(candidate.order));
   if (candidate.chunks > 1)
     add("--virtual-stages", text(candidate.chunks));

@@ -20,17 +20,19 @@ std::string line(const char *format, auto... values) {
 
 // Names the part of a step of which a plan has most more than the best one.
 std::string whyLonger(const cost::TimeParts &parts, const cost::TimeParts &best) {
-  std::vector<std::pair<double, const char *>> more{{parts.compute - best.compute, "compute"},
-                                                    {parts.tp - best.tp, "tp"},
-                                                    {parts.dp - best.dp, "dp"},
-                                                    {parts.pp - best.pp, "pp"},
-                                                    {parts.cp - best.cp, "cp"},
-                                                    {parts.ep - best.ep, "ep"},
-                                                    {parts.bubble - best.bubble, "bubble"},
-                                                    {parts.optimizer - best.optimizer, "optimizer"},
-                                                    {parts.host - best.host, "host"}};
-  auto [seconds, name] = *std::max_element(more.begin(), more.end());
-  return seconds > 0 ? line("%s +%.3g s", name, seconds) : "";
+  auto own = predict::partsOf(parts), least = predict::partsOf(best);
+  size_t most = 0;
+  for (size_t i = 0; i < own.size(); ++i)
+    if (own[i].second - least[i].second > own[most].second - least[most].second)
+      most = i;
+  double seconds = own[most].second - least[most].second;
+  return seconds > 0 ? line("%s +%.3g s", own[most].first.c_str(), seconds) : "";
+}
+
+// Returns the tokens that a dollar trains on.
+double tokensPerDollar(const Found &found, const Request &request) {
+  const cost::StepTime &time = found.prediction.time;
+  return double(time.tokens) / (time.step / 3600 * double(found.options.ranks()) * request.dollarsPerGpuHour);
 }
 
 json foundJson(const Found &found, const Request &request) {
@@ -40,6 +42,8 @@ json foundJson(const Found &found, const Request &request) {
     flags[flag] = value;
   chosen["flags"] = std::move(flags);
   chosen["command"] = planCommand(found.candidate, request);
+  if (request.dollarsPerGpuHour > 0)
+    chosen["tokens_per_dollar"] = tokensPerDollar(found, request);
   return chosen;
 }
 
@@ -78,12 +82,15 @@ std::string search::resultText(const Result &result, const Request &request) {
   const Found &best = result.found.front();
   std::string out = predict::predictionText(best.prediction);
   out += "found       " + lineOf(flagsOf(best.candidate, request)) + "\n";
+  if (request.dollarsPerGpuHour > 0)
+    out += line("cost        %.4g tokens for a dollar, %.4g dollars a step\n", tokensPerDollar(best, request),
+                double(best.prediction.time.tokens) / tokensPerDollar(best, request));
   if (result.found.size() > 1)
-    out += "runners-up\n";
+    out += request.byDollars ? "runners-up  (by what a step costs)\n" : "runners-up\n";
   for (size_t i = 1; i < result.found.size(); ++i) {
     const cost::StepTime &time = result.found[i].prediction.time;
     std::string why = whyLonger(time.parts, best.prediction.time.parts);
-    out += line("  %+6.2f %%   ", 100 * (time.step / best.prediction.time.step - 1)) + lineOf(flagsOf(result.found[i].candidate, request)) +
+    out += line("  %+6.2f %%   ", 100 * (costOf(result.found[i], request) / costOf(best, request) - 1)) + lineOf(flagsOf(result.found[i].candidate, request)) +
            (why.empty() ? "" : " (" + why + ")") + "\n";
   }
   out += line("search      %lld plans, of which %lld were priced, by %lld tables, in %.2f s\n", (long long)result.candidates,

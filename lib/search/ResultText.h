@@ -11,7 +11,7 @@
 namespace llmc::search {
 
 // Returns the object of `llmc plan --json`: that of predict::predictionJson() with the fastest plan as `chosen`, its `flags`
-// and `command`; as `alternatives` the others, each with `loses_s`, by which its step is longer; `rejected` [{mesh, reason}];
+// and `command` and, where a price is given, `tokens_per_dollar`; as `alternatives` the others, each with `loses_s`, by which its step is longer; `rejected` [{mesh, reason}];
 // `search` {candidates, priced, tables, seconds}.
 nlohmann::json resultJson(const Result &result, const Request &request);
 

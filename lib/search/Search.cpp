@@ -190,7 +190,19 @@ template <class Visit> void Searcher::visitPlans(const Node &node, const Node &f
     double saved = 0; // seconds of a micro-batch and layer that sums of gradients take in `from` alone
   };
   std::map<std::pair<int64_t, cost::Kept>, Priced> byRows;
+  std::pair<int64_t, int64_t> full(0, 0); // stages and rows of a micro-batch of which nothing fits, nor of more rows
   visitMeshes(node, [&](int64_t pp, int64_t dp, int64_t microBatch) {
+    if (full.first == pp && microBatch >= full.second)
+      return;
+    // Asks for what needs least: one micro-batch for each stage behind, and most of all computed again.
+    Candidate least{node.layout, dp, pp, 1, microBatch, request_.options.globalBatch / (dp * microBatch), cost::Order::OneFOneB, node.zero,
+                    space_.recomputes().back(), pp > 1 ? split(pp, 1) : std::vector<int64_t>()};
+    if (pp == 1 || !least.stages.empty())
+      if (double peak = leastPeak(least); peak > cost::usableMemory(machine_.cluster)) {
+        full = {pp, microBatch};
+        lack(least, peak);
+        return;
+      }
     for (cost::Kept kept : space_.recomputes()) {
       Candidate candidate{node.layout, dp, pp, 1, microBatch, request_.options.globalBatch / (dp * microBatch),
                           cost::Order::OneFOneB, node.zero, kept, {}};
@@ -235,8 +247,9 @@ template <class Visit> void Searcher::visitPlans(const Node &node, const Node &f
 // Adds the kinds of plans of a layout, of which the tables of the first are read.
 void Searcher::addNodes(const Layout &layout) {
   std::vector<Node> nodes = nodesOf(layout);
+  if (!nodes.empty())
+    firsts_.try_emplace(layout, nodes.front());
   for (const Node &node : nodes) {
-    firsts_.try_emplace(layout, node);
     auto &plans = unread_[node];
     visitPlans(node, nodes.front(), [&](const Candidate &candidate, double seconds) {
       ++result_.candidates;
@@ -294,8 +307,6 @@ void Searcher::estimate(const std::vector<Work> &works) {
     steps[i] = cost::predictStep(prices, table, machine, /*isBound=*/works[i].kind != Work::OfPasses).step;
   });
   for (size_t i = 0; i < works.size(); ++i)
-    if (getenv("LLMC_DBG")) fprintf(stderr, "estimate%d %.6g: dp %ld pp %ld tp %ld cp %ld ep %ld zero %d mb %ld kept %s bound %.6g\n", works[i].kind == Work::OfPasses, steps[i], works[i].candidate.dp, works[i].candidate.pp, works[i].candidate.layout.tp, works[i].candidate.layout.cp, works[i].candidate.layout.ep, works[i].candidate.zero, works[i].candidate.microBatch, cost::nameOf(works[i].candidate.recompute), works[i].seconds);
-  for (size_t i = 0; i < works.size(); ++i)
     push({works[i].kind == Work::OfPasses ? Work::Estimated : Work::OfPasses, std::max(works[i].seconds, kSure * steps[i]), 0, works[i].node, works[i].candidate});
 }
 
@@ -338,7 +349,6 @@ void Searcher::price(const std::vector<Candidate> &candidates) {
       continue;
     }
     ++result_.priced;
-    if (getenv("LLMC_DBG")) fprintf(stderr, "priced %.6g: dp %ld pp %ld tp %ld cp %ld ep %ld zero %d mb %ld kept %s\n", steps[i], candidates[i].dp, candidates[i].pp, candidates[i].layout.tp, candidates[i].layout.cp, candidates[i].layout.ep, candidates[i].zero, candidates[i].microBatch, cost::nameOf(candidates[i].recompute));
     push({Work::Priced, steps[i], 0, {}, candidates[i]});
   }
 }
@@ -406,7 +416,7 @@ int64_t Searcher::rowsOfStep() const {
     return 4 * request_.gpus;
   const int64_t tokens = std::max<int64_t>(1, tables_.model().sequence), fixed = request_.options.dp * request_.options.microBatch;
   int64_t rows = 1;
-  while (rows * tokens < (int64_t(4) << 20))
+  while (rows * tokens < (int64_t(4) << 20) && rows < 64 * request_.gpus)
     rows *= 2;
   return (rows + fixed - 1) / fixed * fixed;
 }

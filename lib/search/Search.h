@@ -20,6 +20,12 @@ struct Found {
   predict::Prediction prediction;
 };
 
+// Returns what is compared of plans: seconds of a step or, of one that is compared by dollars, of all of its accelerators: a
+// step has the same tokens on any number of them.
+inline double costOf(const Found &found, const Request &request) {
+  return found.prediction.time.step * (request.byDollars ? double(found.options.ranks()) : 1);
+}
+
 // Says why a mesh is none of those found.
 struct Rejected {
   planfile::MeshSizes mesh;
@@ -37,7 +43,8 @@ struct Result {
 };
 
 // Returns the plans of up to `count` meshes. `machine` is resolved for the fixed choices of the request. A step has the rows
-// of options.globalBatch, or where that is 0 as many as have 4 Mi tokens; on processors four for each rank. Nullopt after
+// of options.globalBatch, or where that is 0 as many as have 4 Mi tokens, 64 for each accelerator at most; on
+// processors four for each rank. Nullopt after
 // diagnostics, of the model.
 //
 // Every plan has a bound (lib/cost/Bound.h); plans are priced in the order of their bounds, and none is priced any more

@@ -63,12 +63,20 @@ std::vector<Layout> Space::layouts(int64_t tokens, int64_t experts) const {
   return layouts;
 }
 
+// Returns whether a choice that is fixed is one of several stages.
+bool Space::needsStages() const {
+  const CompileOptions &o = request_.options;
+  Schedule schedule = o.scheduleKind();
+  return (!request_.free.schedule && (schedule == Schedule::Interleaved || schedule == Schedule::ZeroBubble)) ||
+         (!request_.free.virtualStages && o.chunks() > 1) || o.stages.size() > 1;
+}
+
 std::vector<int64_t> Space::stages(const Layout &layout, int64_t layers) const {
   const CompileOptions &o = request_.options;
   std::vector<int64_t> list;
   const int64_t ranks = request_.gpus / (layout.tp * layout.cp);
   for (int64_t pp : request_.free.pp ? divisorsOf(ranks) : std::vector{o.pp}) {
-    if (ranks % pp || (pp > 1 && pp > layers + 2))
+    if (ranks % pp || (pp > 1 && pp > layers + 2) || (pp == 1 && needsStages()))
       continue;
     int64_t dp = ranks / pp, etp = std::max<int64_t>(1, layout.etp);
     if (!request_.free.dp && dp != o.dp)
@@ -84,8 +92,11 @@ std::vector<int64_t> Space::stages(const Layout &layout, int64_t layers) const {
 
 std::vector<int64_t> Space::microBatches(int64_t dp) const {
   const int64_t rows = request_.options.globalBatch / dp;
-  if (request_.free.microBatch)
-    return divisorsOf(rows);
+  if (request_.free.microBatch) {
+    std::vector<int64_t> sizes = divisorsOf(rows);
+    std::erase_if(sizes, [&](int64_t size) { return rows / size > CompileOptions::kMostRuns; });
+    return sizes;
+  }
   return rows % request_.options.microBatch ? std::vector<int64_t>() : std::vector{request_.options.microBatch};
 }
 
@@ -104,7 +115,7 @@ std::vector<cost::Kept> Space::recomputes() const {
 }
 
 std::vector<cost::Order> Space::orders(int64_t pp) const {
-  if (pp == 1)
+  if (pp == 1 && (request_.free.schedule || request_.options.scheduleKind() != Schedule::GPipe))
     return {cost::Order::OneFOneB};
   if (!request_.free.schedule) {
     Schedule schedule = request_.options.scheduleKind();
@@ -146,7 +157,7 @@ void Space::apply(const Candidate &candidate, CompileOptions &options, cost::Mac
                                                                      : Recompute::None;
   options.stages = candidate.stages;
   options.schedule.reset(), options.virtualStages.reset();
-  if (candidate.pp > 1)
+  if (candidate.pp > 1 || candidate.order == cost::Order::GPipe)
     options.schedule = candidate.order == cost::Order::GPipe         ? Schedule::GPipe
                        : candidate.order == cost::Order::Interleaved ? Schedule::Interleaved
                        : candidate.order == cost::Order::ZeroBubble  ? Schedule::ZeroBubble

@@ -29,6 +29,8 @@ struct Request {
   predict::PriceOptions prices;
   Free free;
   int64_t gpus = 0;
+  double dollarsPerGpuHour = 0; // 0: nobody says
+  bool byDollars = false;       // what a step costs is compared, not how long it takes
 };
 
 // Holds what decides which kernels and collectives a micro-batch has, the stage of ZeRO and what is recomputed left out.
@@ -74,6 +76,8 @@ public:
   void apply(const Candidate &candidate, CompileOptions &options, cost::Machine &machine) const;
 
 private:
+  bool needsStages() const;
+
   const Request &request_;
   const cost::Machine &machine_;
 };

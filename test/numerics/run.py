@@ -2,4 +2,4 @@
 from suites import run
 
 run(["oracle", "architectures", "golden", "infer", "mixtures", "mixtures_training", "trainer", "meshes", "tool", "evaluation", "counts", "explain",
-     "traces", "predictions", "budget", "predicted_traffic", "calibrated", "simulated", "refusals", "failures", "quantized", "precision", "exports", "tour", "live", "live_exports", "own_file"])
+     "traces", "predictions", "search", "budget", "predicted_traffic", "calibrated", "simulated", "refusals", "failures", "quantized", "precision", "exports", "tour", "live", "live_exports", "own_file"])

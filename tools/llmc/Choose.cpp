@@ -3,6 +3,7 @@
 
 #include "lib/predict/PredictionText.h"
 #include "lib/support/FlagSetters.h"
+#include "tools/llmc/SimulatePlan.h"
 
 #include <algorithm>
 #include <set>
@@ -19,12 +20,15 @@ search::Free freeOf(const CommandLine &line) {
     hasAutoAxis |= line.isAuto(flag);
   }
   const bool hasMesh = line.has("--mesh") && !line.isAuto("--mesh");
-  const bool all = line.isAuto("--mesh") || (!hasAxis && !hasMesh && line.autos.empty());
+  const bool all = line.isAuto("--mesh") || (!hasAxis && !hasMesh);
   auto open = [&](const char *flag) { return line.isAuto(flag) || (all && !line.has(flag)); };
   search::Free free;
   free.pp = open("--pp"), free.tp = open("--tp"), free.cp = open("--cp"), free.ep = open("--ep"), free.etp = open("--etp");
   free.dp = open("--dp") || (hasAutoAxis && !hasMesh && !line.has("--dp"));
   free.microBatch = open("--micro-batch"), free.schedule = open("--schedule"), free.virtualStages = open("--virtual-stages");
+  // Finds both where one of them is auto and nothing is said of the other: chunks interleave, or do not.
+  free.schedule |= line.isAuto("--virtual-stages") && !line.has("--schedule");
+  free.virtualStages |= line.isAuto("--schedule") && !line.has("--virtual-stages");
   free.zero = open("--zero"), free.sequenceParallel = open("--sequence-parallel"), free.recompute = open("--recompute");
   free.stages = open("--stages");
   free.gradients = line.isAuto("--grad-dtype");
@@ -46,6 +50,8 @@ std::optional<Choice> requestOf(const CommandLine &line, std::vector<std::string
                        : *options.precision == Precision::Fp32 ? cost::Number::Fp32
                        : *options.precision == Precision::Bf16 ? cost::Number::Bf16
                                                                 : cost::Number::Fp16;
+  choice.request.dollarsPerGpuHour = line.dollarsPerGpuHour;
+  choice.request.byDollars = line.objective == "tokens_per_dollar";
   const search::Free &free = choice.request.free;
   // Takes as many accelerators as a mesh has that is given whole.
   const int64_t others = options.pp * options.tp * options.cp;
@@ -55,20 +61,23 @@ std::optional<Choice> requestOf(const CommandLine &line, std::vector<std::string
                                                                  : line.autos.front() + " auto is found for a number of accelerators: give --gpus N");
     return std::nullopt;
   }
-  if (choice.request.gpus % others) {
-    errors.push_back(support::text("pp x tp x cp is ", options.pp, " x ", options.tp, " x ", options.cp, " = ", others,
-                                   ", which does not divide ", choice.request.gpus, " accelerators: change --gpus, or leave one out"));
+  const int64_t given = (free.dp ? 1 : options.dp) * others; // ranks of the axes that are fixed
+  const bool isWhole = !free.dp && !free.pp && !free.tp && !free.cp;
+  if (choice.request.gpus % given || (isWhole && choice.request.gpus != given)) {
+    errors.push_back(support::text("the mesh that is given has dp ", free.dp ? "auto" : std::to_string(options.dp), " x pp ", options.pp, " x tp ",
+                                   options.tp, " x cp ", options.cp, " = ", given, " ranks, which ", isWhole ? "are not " : "do not divide ",
+                                   choice.request.gpus, " accelerators: change --gpus, or leave an axis out"));
     return std::nullopt;
   }
   CompileOptions some = options; // a mesh of these for what is resolved
   some.dp = choice.request.gpus / others;
   some.ep = 1, some.globalBatch = 0;
-  if (!free.dp && options.dp != some.dp)
-    errors.push_back(support::text("dp x pp x tp x cp is ", options.dp, " x ", others, " ranks, and there are ", choice.request.gpus,
-                                   " accelerators: they must be equal"));
   if (options.pp == 1) { // resolved for one stage
     some.schedule.reset(), some.virtualStages.reset();
   }
+  if (cluster->host && choice.request.gpus > kMostRanks)
+    errors.push_back(support::text("--gpus ", choice.request.gpus, ": ", cluster->name, " has ", cluster->host->cores,
+                                   " cores; use ", kMostRanks, " ranks or fewer, or give a --gpu"));
   auto machine = predict::resolve(prices, some, /*hasDataSize=*/true, errors);
   if (!machine || !errors.empty())
     return std::nullopt;
@@ -79,8 +88,22 @@ std::optional<Choice> requestOf(const CommandLine &line, std::vector<std::string
   return choice;
 }
 
+// Takes simulated steps for those of the table, where ranks share cores, and orders plans by them.
+static bool simulateAll(predict::RaisedModels &models, search::Result &result, size_t count) {
+  for (search::Found &found : result.found)
+    if (failed(simulatePlan(models.context(), found.options, found.prediction)))
+      return false;
+  std::stable_sort(result.found.begin(), result.found.end(),
+                   [](const search::Found &a, const search::Found &b) { return a.prediction.time.step < b.prediction.time.step; });
+  if (result.found.size() > count)
+    result.found.erase(result.found.begin() + std::ptrdiff_t(count), result.found.end());
+  return true;
+}
+
 bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &choice, size_t count) {
-  const bool byDollars = line.objective == "tokens_per_dollar";
+  constexpr size_t ofProcessors = 24; // meshes, each of which is simulated
+  const bool sharesCores = choice.machine.cluster.host.has_value();
+  const bool byDollars = choice.request.byDollars;
   std::vector<int64_t> counts{choice.request.gpus};
   for (int64_t fewer = choice.request.gpus; byDollars && fewer % 2 == 0;)
     counts.push_back(fewer /= 2);
@@ -88,8 +111,8 @@ bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &c
   for (int64_t gpus : counts) {
     search::Request request = choice.request;
     request.gpus = gpus;
-    auto result = search::search(models, request, choice.machine, count);
-    if (!result)
+    auto result = search::search(models, request, choice.machine, sharesCores ? ofProcessors : count);
+    if (!result || (sharesCores && !simulateAll(models, *result, count)))
       return false;
     choice.request.options.globalBatch = result->globalBatch;
     for (search::Found &found : result->found)
@@ -99,10 +122,9 @@ bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &c
       all.nearest = std::move(result->nearest);
     all.candidates += result->candidates, all.priced += result->priced, all.tables += result->tables, all.seconds += result->seconds;
   }
-  // Compares what a step costs, in accelerator-seconds: its tokens are the same on any number of them.
   if (byDollars)
-    std::stable_sort(all.found.begin(), all.found.end(), [](const search::Found &a, const search::Found &b) {
-      return a.prediction.time.step * double(a.options.ranks()) < b.prediction.time.step * double(b.options.ranks());
+    std::stable_sort(all.found.begin(), all.found.end(), [&](const search::Found &a, const search::Found &b) {
+      return search::costOf(a, choice.request) < search::costOf(b, choice.request);
     });
   if (all.found.size() > count)
     all.found.erase(all.found.begin() + std::ptrdiff_t(count), all.found.end());

@@ -12,6 +12,9 @@
 
 namespace llmc {
 
+// Is the most ranks that one machine's processors are asked to run.
+constexpr int64_t kMostRanks = 256;
+
 // Holds what is asked for, the machine that it is asked for, and the plans that were found.
 struct Choice {
   search::Request request;

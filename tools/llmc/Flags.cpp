@@ -34,6 +34,8 @@ support::Flag::Rules training(support::Flag::Rules rules, const char *instead) {
 Entries::value_type orAuto(Entries::value_type entry) {
   if (!entry.flag.rules.values.empty())
     entry.flag.rules.values.push_back("auto");
+  else if (std::string_view(entry.flag.value) == "N")
+    entry.flag.value = "N|auto";
   entry.set = [name = std::string(entry.flag.name), set = std::move(entry.set)](CommandLine &line, const support::GivenFlag &given,
                                                                                support::Problems &problems) {
     if (given.value == "auto")
@@ -77,7 +79,7 @@ Entries batchFlags() {
   auto micro = count("--micro-batch", kPriced, "rows of one micro-batch of one data-parallel rank",
                      "1", of(&CompileOptions::microBatch));
   auto global = count("--global-batch", kPriced, "rows of a step",
-                      "4 x dp x pp x micro-batch", of(&CompileOptions::globalBatch));
+                      "4 x dp x pp x micro-batch; of a search: of 4 Mi tokens", of(&CompileOptions::globalBatch));
   for (auto *entry : {&micro, &global})
     entry->flag.rules = training(entry->flag.rules, kBatch);
   return {

@@ -2,23 +2,18 @@
 #include "tools/llmc/Choose.h"
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Diagnostics.h"
+#include "tools/llmc/SimulatePlan.h"
 
 #include "lib/pipeline/Pipeline.h"
 #include "lib/predict/Predict.h"
 #include "lib/predict/PredictionText.h"
 #include "lib/search/ResultText.h"
-#include "lib/simulate/Forecast.h"
 #include "lib/support/Json.h"
-#include "passes/6-emit/Emit.h"
 #include "llvm/Support/raw_ostream.h"
-
 
 namespace llmc {
 using namespace mlir;
 namespace {
-
-// Is the most ranks that one machine's processors are asked to run.
-constexpr int64_t kMostRanks = 256;
 
 // Tells why a machine that was measured cannot take these choices; empty if it can.
 std::string whyNotHere(const cost::Machine &machine, const CompileOptions &options) {
@@ -29,65 +24,6 @@ std::string whyNotHere(const cost::Machine &machine, const CompileOptions &optio
     return name + " has " + std::to_string(machine.cluster.host->cores) + " cores, and the mesh " +
            std::to_string(options.ranks()) + " ranks: use " + std::to_string(kMostRanks) + " or fewer, or give a --gpu";
   return "";
-}
-
-// Returns the part of a step that communication over an axis belongs to.
-double &partOf(planfile::AxisRole role, cost::TimeParts &parts) {
-  using planfile::AxisRole;
-  switch (role) {
-  case AxisRole::Tensor:
-    return parts.tp;
-  case AxisRole::Context:
-    return parts.cp;
-  case AxisRole::Expert:
-  case AxisRole::ExpertTensor:
-    return parts.ep;
-  case AxisRole::Stages:
-    return parts.pp;
-  default:
-    return parts.dp;
-  }
-}
-
-// Adds the seconds of a rank to the parts of a step, of which `beside` are those beside all instructions. What goes over
-// several axes belongs to the first that is not that of stages.
-void addRank(const simulate::RankTime &rank, double beside, cost::TimeParts &parts) {
-  parts.compute += rank.compute;
-  parts.bubble += rank.idle - beside;
-  parts.host += beside;
-  for (const auto &[axes, seconds] : rank.exposed) {
-    SmallVector<StringRef> names;
-    StringRef(axes).split(names, ' ');
-    planfile::AxisRole role = planfile::AxisRole::Stages;
-    for (StringRef name : names)
-      if (role == planfile::AxisRole::Stages)
-        role = planfile::roleNamed(name.str()).value_or(planfile::AxisRole::Data);
-    partOf(role, parts) += seconds;
-  }
-}
-
-// Compiles the plan, without machine code, and takes the time of its simulation for that of the table. Fails after
-// diagnostics.
-LogicalResult simulatePlan(MLIRContext &context, CompileOptions options, predict::Prediction &prediction) {
-  options.weights = "random";
-  cost::Kept kept = prediction.machine.choices.recompute;
-  options.recompute = kept == cost::Kept::Full ? Recompute::Full : kept == cost::Kept::Selective ? Recompute::Selective : Recompute::None;
-  OwningOpRef<ModuleOp> module = readModel(context, options);
-  planfile::ProgramT program;
-  if (!module || failed(runPhases(*module, options, Phase::Import, Phase::Emit)) ||
-      failed(emit::writePlan(*module, program)))
-    return failure();
-  auto forecast = simulate::forecast(program, prediction.machine);
-  if (!forecast)
-    return module->emitError("cannot be simulated, which is a bug of llmc: ") << forecast.message();
-  const auto &ranks = forecast->timeline.ranks;
-  auto busiest = std::max_element(ranks.begin(), ranks.end(), [](const auto &x, const auto &y) { return x.compute < y.compute; });
-  prediction.time.parts = {};
-  addRank(*busiest, std::min(busiest->idle, prediction.machine.cluster.host->step), prediction.time.parts);
-  prediction.time.step = forecast->timeline.step;
-  prediction.time.bubbleFraction = forecast->bubble;
-  prediction.processPeak = forecast->processPeak;
-  return success();
 }
 
 // Prints what was found, or why there is nothing.
@@ -103,6 +39,9 @@ int printChoice(const CommandLine &line, const Choice &choice) {
       llvm::outs() << search::resultText(result, choice.request);
     return 0;
   }
+  if (result.nearest)
+    if (int status = writePlanPage(line, predict::predictionJson(result.nearest->prediction)))
+      return status;
   if (line.json && result.nearest) {
     nlohmann::json all = search::lackJson(result.nearest->prediction, choice.levers);
     for (const search::Rejected &rejected : result.rejected)
@@ -153,6 +92,8 @@ int runPlan(const CommandLine &line) {
   // A run of another stack is predicted as it is: nothing is chosen.
   std::string lack = predict::lackOfMemory(*prediction);
   if (!lack.empty() && prediction->machine.choices.software == cost::Profile::Llmc && !prediction->machine.cluster.host) {
+    if (int status = writePlanPage(line, predict::predictionJson(*prediction)))
+      return status;
     search::Readers readers(models);
     std::vector<search::Lever> levers = search::leversOf(readers, {options, line.prices, {}, options.ranks()}, *machine, *prediction);
     if (line.json)

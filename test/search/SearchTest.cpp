@@ -1,0 +1,94 @@
+// Bounds are below what is predicted, a space has what its choices allow, and flags give the plan that they are of.
+#include "Requests.h"
+
+#include "lib/cost/Bound.h"
+#include "lib/search/Flags.h"
+#include "lib/search/SampledTables.h"
+#include "lib/search/Search.h"
+
+#include <set>
+
+using namespace llmc;
+using namespace llmc::search;
+
+namespace {
+
+TEST(Search, BoundsAreBelowSteps) {
+  for (const char *model : {"llama", "gpt2", "mixtral"}) {
+    test::LoadedContext context;
+    predict::RaisedModels models(context);
+    test::Asked asked = test::ask(model, 16, 64);
+    Readers readers(models);
+    Space space(asked.request, asked.machine);
+    SampledTables tables(readers, asked.request, asked.machine, space);
+    for (int64_t pp : {1, 2})
+      for (cost::Order order : space.orders(pp))
+        for (int zero : {0, 1, 2, 3})
+          for (int64_t rows : {1, 2}) {
+            Candidate candidate{{.gradients = cost::Number::Fp32}, 16 / pp, pp, order == cost::Order::Interleaved ? 2 : 1, rows,
+                                64 * pp / (16 * rows), order, zero, cost::Kept::Full, {}};
+            if (candidate.chunks > 1 && candidate.microBatches % pp)
+              continue;
+            Staging staging = pp == 1 ? Staging::Single : order == cost::Order::ZeroBubble ? Staging::Split : Staging::Several;
+            auto table = tables.at({candidate.layout, staging, zero, candidate.dp, rows}, cost::Kept::Full);
+            ASSERT_TRUE(table) << tables.why();
+            CompileOptions options = asked.request.options;
+            cost::Machine machine = asked.machine;
+            cost::Choices choices = machine.choices;
+            choices.mesh.pp = pp, choices.chunks = candidate.chunks;
+            auto stages = predict::divideStages(tables.model().costs, choices);
+            if (!stages)
+              continue;
+            candidate.stages = *stages;
+            space.apply(candidate, options, machine);
+            cost::PartPrices prices = cost::priceParts(*table, machine);
+            double bound = cost::StepBound(prices, *table, machine).of(*stages, machine);
+            double least = cost::predictStep(prices, *table, machine, /*isBound=*/true).step;
+            double step = cost::predictStep(prices, *table, machine).step;
+            EXPECT_GT(bound, 0);
+            EXPECT_LE(bound, step * (1 + 1e-9)) << model << " pp " << pp << " order " << int(order) << " zero " << zero;
+            EXPECT_LE(least, step * (1 + 1e-9)) << model << " pp " << pp << " order " << int(order) << " zero " << zero;
+          }
+  }
+}
+
+TEST(Search, SpacesHaveWhatIsFree) {
+  test::Asked asked = test::ask("llama", 16, 64);
+  Space space(asked.request, asked.machine);
+  std::set<int64_t> tp, cp;
+  for (const Layout &layout : space.layouts(2048, 1)) {
+    tp.insert(layout.tp), cp.insert(layout.cp);
+    EXPECT_EQ(layout.ep, 1);
+  }
+  EXPECT_EQ(tp, (std::set<int64_t>{1, 2, 4, 8}));
+  EXPECT_EQ(cp, (std::set<int64_t>{1, 2, 4}));
+  EXPECT_EQ(space.stages({.tp = 2}, 4), (std::vector<int64_t>{1, 2, 4}));
+  EXPECT_EQ(space.chunks(2, 12), (std::vector<int64_t>{2, 3, 6}));
+  asked.request.free.tp = false;
+  for (const Layout &layout : space.layouts(2048, 1))
+    EXPECT_EQ(layout.tp, 1);
+  EXPECT_EQ(divisorsOf(12), (std::vector<int64_t>{1, 2, 3, 4, 6, 12}));
+}
+
+TEST(Search, FlagsGiveThePlan) {
+  test::Asked asked = test::ask("llama", 16, 64);
+  Candidate candidate{{.tp = 2, .cp = 2, .sequenceParallel = true, .gradients = cost::Number::Bf16}, 2, 2, 2, 4, 8, cost::Order::Interleaved, 3,
+                      cost::Kept::Full, {}};
+  EXPECT_EQ(lineOf(flagsOf(candidate, asked.request)),
+            "--mesh dp=2,pp=2,tp=2,cp=2 --micro-batch 4 --global-batch 64 --schedule interleaved --virtual-stages 2 --zero 3 "
+            "--sequence-parallel on --recompute full --grad-dtype bf16");
+  asked.request.options.model = "my model's/config.json";
+  EXPECT_NE(planCommand(candidate, asked.request).find("llmc plan 'my model'\\''s/config.json' --gpu h100"), std::string::npos);
+}
+
+TEST(Search, FindsFiveMeshes) {
+  test::LoadedContext context;
+  predict::RaisedModels models(context);
+  test::Asked asked = test::ask("llama", 8, 16);
+  auto result = search::search(models, asked.request, asked.machine, 5);
+  ASSERT_TRUE(result && result->found.size() == 5);
+  for (size_t i = 1; i < 5; ++i)
+    EXPECT_GE(result->found[i].prediction.time.step, result->found[i - 1].prediction.time.step * (1 - 1e-9));
+}
+
+} // namespace
