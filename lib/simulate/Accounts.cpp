@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 using namespace llmc;
 using namespace llmc::simulate;
@@ -30,7 +31,7 @@ bool computes(Body kind) {
 } // namespace
 
 RankTime simulate::accountOf(const planfile::ProgramT &program, const StageProgram &stage, uint32_t rank,
-                             const Timeline &timeline) {
+                             Timeline &timeline) {
   RankTime time;
   time.rank = rank;
   time.stage = stage.stage;
@@ -40,6 +41,7 @@ RankTime simulate::accountOf(const planfile::ProgramT &program, const StageProgr
     int change;
     uint64_t begun;
     const std::string *axes;
+    size_t event;
     bool operator<(const Mark &other) const { return when < other.when; }
   };
   std::vector<std::string> names(stage.ops.size());
@@ -56,11 +58,11 @@ RankTime simulate::accountOf(const planfile::ProgramT &program, const StageProgr
     const std::string *axes = computes(op.kind) ? &kCompute : names[event.op].empty() ? nullptr : &names[event.op];
     if (!axes)
       continue;
-    marks.push_back({begin, 1, begin, axes});
-    marks.push_back({event.end, -1, begin, axes});
+    marks.push_back({begin, 1, begin, axes, i});
+    marks.push_back({event.end, -1, begin, axes, i});
   }
   std::sort(marks.begin(), marks.end());
-  std::multiset<std::pair<uint64_t, const std::string *>> flying;
+  std::set<std::tuple<uint64_t, const std::string *, size_t>> flying;
   int computing = 0;
   double before = 0;
   auto account = [&](double now) {
@@ -68,9 +70,11 @@ RankTime simulate::accountOf(const planfile::ProgramT &program, const StageProgr
     before = now;
     if (computing > 0)
       time.compute += length;
-    else if (!flying.empty())
-      time.exposed[*flying.begin()->second] += length;
-    else
+    else if (!flying.empty()) {
+      auto [begun, axes, event] = *flying.begin();
+      time.exposed[*axes] += length;
+      timeline.exposed[event] += length;
+    } else
       time.idle += length;
   };
   for (const Mark &mark : marks) {
@@ -78,9 +82,9 @@ RankTime simulate::accountOf(const planfile::ProgramT &program, const StageProgr
     if (mark.axes == &kCompute)
       computing += mark.change;
     else if (mark.change > 0)
-      flying.insert({mark.begun, mark.axes});
+      flying.insert({mark.begun, mark.axes, mark.event});
     else
-      flying.erase(flying.find({mark.begun, mark.axes}));
+      flying.erase({mark.begun, mark.axes, mark.event});
   }
   account(std::max(before, timeline.step)); // marks are whole nanoseconds
   return time;

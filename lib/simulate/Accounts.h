@@ -7,9 +7,10 @@
 namespace llmc::simulate {
 
 // Returns the time of `rank`, a rank of `stage`: each moment is one of compute, if its first stream computes; of the
-// collective or message that began first, if one is in flight; idle.
+// collective or message that began first, if one is in flight; idle. Adds to timeline.exposed what events of the rank take
+// of compute; needs one number there for each event.
 RankTime accountOf(const planfile::ProgramT &program, const runtime::StageProgram &stage, uint32_t rank,
-                   const Timeline &timeline);
+                   Timeline &timeline);
 
 } // namespace llmc::simulate
 

@@ -112,6 +112,7 @@ protected:
 
   Timeline finish() {
     timeline_.step += prices_.step();
+    timeline_.exposed.assign(timeline_.events.size(), 0);
     for (const Rank &rank : ranks())
       timeline_.ranks.push_back(accountOf(program_, *rank.program, rank.id, timeline_));
     return std::move(timeline_);

@@ -33,6 +33,8 @@ struct Timeline {
   std::vector<runtime::TraceEvent> events;  // of all simulated ranks; nanoseconds from the start, at whole ones
   // Tells of each event when what it does began, after those that it waits for have come; nanoseconds.
   std::vector<uint64_t> moved;
+  // Tells of each event for how long its rank computes nothing while it is the first collective or message under way; seconds.
+  std::vector<double> exposed;
   std::vector<RankTime> ranks;              // that were simulated
 };
 
