@@ -31,6 +31,11 @@ support::Result<nlohmann::json> explainJson(const planfile::ProgramT &program,
 // Formats an answer of explainJson() for people.
 std::string explainText(const nlohmann::json &answer);
 
+// Formats what explain says of other schedules, and the price of an alternative, if it has one (lib/advise): seconds of a step
+// where a flag makes it, else those of its own calls.
+std::string scheduleText(const nlohmann::json &answer);
+std::string priceText(const nlohmann::json &alternative);
+
 // Builds the parts of explainJson(); explainKind() returns null for an unknown kind.
 nlohmann::json explainAll(const PlanIndex &book);
 nlohmann::json explainTraffic(const PlanIndex &book, const Traffic &t);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <sstream>
 
 using nlohmann::json;
 
@@ -159,6 +160,43 @@ json explainSchedule(const PlanIndex &book) {
   answer["name"] = "schedule";
   answer["micro_batches"] = book.program.micro_batches;
   return answer;
+}
+
+std::string priceText(const json &other) {
+  if (double saves = other.value("saves_s", 0.0); saves != 0)
+    return (saves > 0 ? ": saves " : ": costs ") + secondsText(saves > 0 ? saves : -saves) + " of a step";
+  if (other.contains("step_s"))
+    return ": " + secondsText(other["time_s"].get<double>()) + " a call, " + secondsText(other["step_s"].get<double>()) + " a step";
+  return "";
+}
+
+std::string scheduleText(const json &answer) {
+  std::ostringstream out;
+  auto str = [](const json &j, const char *key) { return j.at(key).get<std::string>(); };
+  auto num = [](const json &j, const char *key) { return j.at(key).get<uint64_t>(); };
+  auto numbers = [](const json &list) {
+    std::string text;
+    for (const json &one : list)
+      text += (text.empty() ? "" : "; ") + groupDigits(one.get<uint64_t>());
+    return text;
+  };
+  const json &bubble = answer["bubble"];
+  if (str(answer, "schedule") == "none")
+    return "schedule    none: an inference runs each stage once, for all rows\n";
+  out << "schedule    " << str(answer, "schedule");
+  if (num(answer, "virtual_stages") > 1)
+    out << ", " << num(answer, "virtual_stages") << " chunks of layers a stage";
+  out << ", " << countOf(answer["micro_batches"], "micro-batch") << "\n"
+      << "empty       " << num(bubble, "empty") << " of " << num(bubble, "cells")
+      << " cells (stages x columns) before the update, if all take as long\n"
+      << "messages    " << groupDigits(num(answer, "messages")) << " a step, of one rank of each stage\n"
+      << "in flight   " << numbers(answer["in_flight"]) << " micro-batches of a chunk at once, by stage\n"
+      << "activations " << numbers(answer["activations"]) << " bytes of a rank, by stage\n";
+  if (answer["alternatives"].empty())
+    out << "instead     nothing: the order of micro-batches matters to several stages that train\n";
+  for (const json &other : answer["alternatives"])
+    out << "instead     " << str(other, "flags") << ": " << str(other, "text") << priceText(other) << "\n";
+  return out.str();
 }
 
 } // namespace llmc::report

@@ -2,6 +2,7 @@
 #include "lib/report/Explain.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <set>
 #include <sstream>
@@ -30,17 +31,37 @@ void printMembers(std::ostringstream &out, const std::vector<json> &members) {
     rows.push_back({"  " + str(m, "name"), "stage " + std::to_string(num(m, "stage")),
                     groupDigits(num(m, "bytes")), "x " + groupDigits(num(m, "per_step")),
                     groupDigits(num(m, "step_bytes"))});
+    if (m.contains("time_s")) // with prices
+      for (const char *key : {"time_s", "step_s", "exposed_s"})
+        rows.back().push_back(secondsText(m[key].get<double>()));
   }
+  if (rows.front().size() > 5)
+    for (Row &row : rows)
+      row.resize(8);
   out << table(rows);
+}
+
+// Formats for how long compute waits, of a priced answer (lib/advise).
+std::string waitText(double seconds, double share) {
+  char percent[32];
+  std::snprintf(percent, sizeof percent, " (%.1f %% of the step)", 100 * share);
+  return secondsText(seconds) + percent;
 }
 
 std::string sizeOf(const std::vector<json> &members) {
   uint64_t bytes = 0, calls = 0;
+  double seconds = 0, exposed = 0, share = 0;
   for (const json &m : members) {
     bytes += num(m, "step_bytes");
     calls += num(m, "per_step");
+    seconds += m.value("step_s", 0.0);
+    exposed += m.value("exposed_s", 0.0);
+    share += m.value("share", 0.0);
   }
-  return groupDigits(calls) + " call" + plural(calls) + ", " + groupDigits(bytes) + " bytes a step";
+  std::string text = groupDigits(calls) + " call" + plural(calls) + ", " + groupDigits(bytes) + " bytes a step";
+  if (members.front().contains("time_s"))
+    text += ": " + secondsText(seconds) + ", of which compute waits " + waitText(exposed, share);
+  return text;
 }
 
 // Prints what is computed again in backward, what that costs and what it saves.
@@ -101,6 +122,10 @@ std::string allText(const json &answer) {
   out << "What a step moves between ranks: bytes of one call on one rank, calls a step, and both\n"
          "together, of one rank of each stage. A name explains: llmc explain OUT NAME; so do names\n"
          "of nodes, parameters and kinds of ops, and `schedule`.\n";
+  if (answer.contains("prediction"))
+    out << "Behind them what one call takes on " << str(answer["prediction"], "cluster")
+        << ", all of a step, and for how much of that\ncompute waits, of a step of "
+        << secondsText(answer["prediction"]["simulated_step_s"].get<double>()) << " (simulated).\n";
   for (const std::string &title : order) {
     out << "\n" << title << " (" << sizeOf(groups[title]) << ")\n";
     printMembers(out, groups[title]);
@@ -197,6 +222,10 @@ std::string collectiveText(const json &answer) {
   out << "bytes       " << groupDigits(num(answer, "bytes")) << " a call, "
       << groupDigits(num(answer, "per_step")) << " call" << plural(num(answer, "per_step"))
       << " a step: " << groupDigits(num(answer, "step_bytes")) << " a step\n";
+  if (answer.contains("time_s"))
+    out << "time        " << secondsText(answer["time_s"].get<double>()) << " a call, "
+        << secondsText(answer["step_s"].get<double>()) << " a step on " << str(answer["prediction"], "cluster")
+        << ", of which compute waits " << waitText(answer["exposed_s"].get<double>(), answer["share"].get<double>()) << "\n";
   const json &members = answer["members"];
   out << "members     " << countOf(members["ranks"], "rank") << "; " << num(members, "groups") << " group"
       << plural(num(members, "groups")) << " like this: ";
@@ -211,7 +240,7 @@ std::string collectiveText(const json &answer) {
   out << "overlap     " << str(answer["overlap"], "text") << "\n";
   const char *head = "instead     ";
   for (const json &other : answer["alternatives"]) {
-    out << head << str(other, "text") << "\n";
+    out << head << str(other, "text") << priceText(other) << "\n";
     head = "            ";
   }
   return out.str();
@@ -259,9 +288,12 @@ void printCollectives(std::ostringstream &out, const json &list) {
     return;
   out << "\ncollectives and messages for it\n";
   std::vector<Row> rows;
-  for (const json &c : list)
+  for (const json &c : list) {
     rows.push_back({str(c, "name"), groupDigits(num(c, "bytes")),
                     "x " + groupDigits(num(c, "per_step"))});
+    if (c.contains("time_s"))
+      rows.back().push_back(secondsText(c["step_s"].get<double>()) + " a step");
+  }
   out << table(rows);
 }
 
@@ -316,33 +348,6 @@ std::string parameterText(const json &answer) {
   if (!rows.empty())
     out << table(rows);
   printCollectives(out, answer["collectives"]);
-  return out.str();
-}
-
-std::string scheduleText(const json &answer) {
-  std::ostringstream out;
-  auto numbers = [](const json &list) {
-    std::string text;
-    for (const json &one : list)
-      text += (text.empty() ? "" : "; ") + groupDigits(one.get<uint64_t>());
-    return text;
-  };
-  const json &bubble = answer["bubble"];
-  if (str(answer, "schedule") == "none")
-    return "schedule    none: an inference runs each stage once, for all rows\n";
-  out << "schedule    " << str(answer, "schedule");
-  if (num(answer, "virtual_stages") > 1)
-    out << ", " << num(answer, "virtual_stages") << " chunks of layers a stage";
-  out << ", " << countOf(answer["micro_batches"], "micro-batch") << "\n"
-      << "empty       " << num(bubble, "empty") << " of " << num(bubble, "cells")
-      << " cells (stages x columns) before the update, if all take as long\n"
-      << "messages    " << groupDigits(num(answer, "messages")) << " a step, of one rank of each stage\n"
-      << "in flight   " << numbers(answer["in_flight"]) << " micro-batches of a chunk at once, by stage\n"
-      << "activations " << numbers(answer["activations"]) << " bytes of a rank, by stage\n";
-  if (answer["alternatives"].empty())
-    out << "instead     nothing: the order of micro-batches matters to several stages that train\n";
-  for (const json &other : answer["alternatives"])
-    out << "instead     " << str(other, "flags") << ": " << str(other, "text") << "\n";
   return out.str();
 }
 

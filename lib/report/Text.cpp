@@ -1,6 +1,8 @@
 #include "lib/report/Text.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <utility>
 #include <sstream>
 
 using nlohmann::json;
@@ -24,6 +26,14 @@ std::string table(const std::vector<Row> &rows) {
     out << line << "\n";
   }
   return out.str();
+}
+
+std::string secondsText(double seconds) {
+  double size = seconds < 0 ? -seconds : seconds;
+  auto [scale, unit] = size < 5e-10 || size >= 1 ? std::pair(1.0, "s") : size >= 1e-3 ? std::pair(1e3, "ms") : std::pair(1e6, "us");
+  char line[32];
+  std::snprintf(line, sizeof line, "%.3g %s", size < 5e-10 ? 0 : seconds * scale, unit);
+  return line;
 }
 
 std::string joined(const json &list, const char *separator) {

@@ -23,6 +23,8 @@ using support::groupDigits;
 std::string number(const nlohmann::json &value);
 // Formats a count with its noun: "1 rank", "1,024 ranks".
 std::string countOf(const nlohmann::json &value, std::string_view what);
+// Formats seconds: "12.3 us", "4.56 ms", "1.2 s".
+std::string secondsText(double seconds);
 std::string joined(const nlohmann::json &list, const char *separator);
 
 } // namespace llmc::report

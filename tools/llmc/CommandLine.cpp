@@ -180,6 +180,16 @@ unsigned findBit(const std::string &name, Problems &problems) {
   return found ? found->bit : 0;
 }
 
+// Notes what a program records of a flag, and what names a cluster.
+void note(CommandLine &line, const std::string &flag, const std::string &value) {
+  auto isOneOf = [&](std::initializer_list<const char *> names) { return std::find(names.begin(), names.end(), flag) != names.end(); };
+  line.given.push_back(flag);
+  if (isOneOf({"--gpu", "--cluster", "--gpus-per-node", "--nvlink-domain", "--nic-gbytes", "--board-watts"}))
+    line.clusterFlags.emplace_back(flag, value);
+  else if (!isOneOf({"--output", "--quiet", "--verbose", "--dump-phases", "--compile-to", "--compile-from", "--cuda-kernels"}))
+    line.choices.emplace_back(flag, value);
+}
+
 // Sets all that the flags and words after the command say.
 void read(CommandLine &line, const std::vector<std::string> &arguments, unsigned command,
           Problems &problems) {
@@ -189,7 +199,7 @@ void read(CommandLine &line, const std::vector<std::string> &arguments, unsigned
   }};
   support::Arguments given = parseFlags(flagTable().flags(), arguments, invocation, problems);
   for (const auto &[flag, value] : given.flags)
-    line.given.push_back(flag->name);
+    note(line, flag->name, value);
   Checks checks(line, given, command, problems);
   checks.takeWords();
   flagTable().set(given, line, problems);

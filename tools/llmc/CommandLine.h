@@ -3,6 +3,7 @@
 #ifndef LLMC_TOOLS_LLMC_COMMANDLINE_H
 #define LLMC_TOOLS_LLMC_COMMANDLINE_H
 
+#include "lib/advise/Request.h"
 #include "lib/budget/Budget.h"
 #include "lib/options/Options.h"
 #include "lib/options/Phases.h"
@@ -24,6 +25,8 @@ struct CommandLine {
   CompileOptions options;
   std::vector<std::string> given; // flags, as they came
   std::vector<std::string> autos; // those of them whose value shall be found
+  advise::Flags choices;          // of compile: flags that make the plan, with values
+  advise::Flags clusterFlags;     // that name a cluster, the same way
   std::optional<Phase> compileFrom; // of IR; else what it says itself
   Phase compileTo = Phase::Emit;
   bool json = false;

@@ -237,6 +237,7 @@ void printPrediction(llvm::raw_ostream &out, const cost::Machine &machine, const
 struct Work {
   CompileOptions options;
   Phase from = Phase::Import;
+  std::string request; // with which a model is compiled, as the program records it; empty: it is IR
   OwningOpRef<ModuleOp> module; // null: failed, after diagnostics
   std::unique_ptr<RetryCompilation> retry; // of the plan that has room for all rows of experts; or null
 };
@@ -275,7 +276,7 @@ Work readIr(MLIRContext &context, const CommandLine &line) {
 Work read(MLIRContext &context, const CommandLine &line, support::Progress &progress) {
   if (isDump(line.options.model))
     return readIr(context, line);
-  Work work{line.options, Phase::Import, {}, {}};
+  Work work{line.options, Phase::Import, advise::requestText(line.choices), {}, {}};
   work.options.progress = &progress;
   if (line.compileFrom)
     fail(text(line.options.model, ": --compile-from ", toString(*line.compileFrom),
@@ -350,6 +351,8 @@ int writeProgram(Work &work, support::Progress &progress, planfile::ProgramT &pr
     predicted = predictStep(*work.module->getContext(), work.options, *machine, program);
   std::string plan = planfile::writeProgram(program);
   std::vector<planfile::Section> sections = {{std::string(planfile::kPlanSection), plan}};
+  if (!work.request.empty())
+    sections.push_back({std::string(advise::kRequestSection), work.request});
   for (const KernelObject &object : kernels)
     sections.push_back({std::string(planfile::kKernelsPrefix) + object.target, object.bytes});
   std::vector<std::string> deviceBytes(images.size()); // sections refer to these bytes

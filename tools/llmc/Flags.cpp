@@ -15,6 +15,7 @@ namespace {
 using Entries = std::vector<support::FlagTable<CommandLine>::Entry>;
 
 constexpr unsigned kChoice = kCompile | kVerify, kModel = kChoice | kInspect;
+constexpr unsigned kClustered = kPlan | kCompile | kTrace | kExplain | kReport; // that a cluster can be told
 constexpr unsigned kPriced = kChoice | kPlan; // of choices that a prediction takes, too
 constexpr unsigned kEverywhere = kModel | kPlan | kExplain | kNoCommand | kDraws | kTrace | kCalibrate | kBudget | kReport;
 
@@ -284,19 +285,19 @@ Entries::value_type number(const char *name, const char *help, std::optional<cos
 Entries clusterFlags() {
   auto of = [](auto field) { return [=](CommandLine &line) -> auto & { return line.prices.*field; }; };
   return {
-      {{"--gpu", kPlan | kCompile | kTrace | kReport, "NAME", "accelerator: a100-40g, a100-80g, b200, b300, cpu, gb200, gb300,\nh100, h100-96g, h200"},
+      {{"--gpu", kClustered, "NAME", "accelerator: a100-40g, a100-80g, b200, b300, cpu, gb200, gb300,\nh100, h100-96g, h200"},
        support::word(of(&PriceOptions::gpu))},
-      {{"--cluster", kPlan | kCompile | kTrace | kReport, "FILE", "description of a cluster (JSON), in place of --gpu", {.excludes = {"--gpu"}}},
+      {{"--cluster", kClustered, "FILE", "description of a cluster (JSON), in place of --gpu", {.excludes = {"--gpu"}}},
        support::path(of(&PriceOptions::cluster))},
       {{"--gpus", kPlan | kCompile, "N", "accelerators of the run, for which a mesh is found", {.standard = "the ranks of the mesh"}},
        whole(of(&PriceOptions::gpus), 1, kMost)},
-      {{"--gpus-per-node", kPlan | kCompile | kTrace | kReport, "N", "accelerators of a node", {.standard = "the cluster's"}},
+      {{"--gpus-per-node", kClustered, "N", "accelerators of a node", {.standard = "the cluster's"}},
        whole(of(&PriceOptions::gpusPerNode), 1, 4096)},
-      {{"--nvlink-domain", kPlan | kCompile | kTrace | kReport, "N", "accelerators that reach each other over NVLink", {.standard = "the cluster's"}},
+      {{"--nvlink-domain", kClustered, "N", "accelerators that reach each other over NVLink", {.standard = "the cluster's"}},
        whole(of(&PriceOptions::nvlinkDomain), 1, 4096)},
-      {{"--nic-gbytes", kPlan | kCompile | kTrace | kReport, "X", "GB/s of the network card of an accelerator, each way", {.standard = "the cluster's"}},
+      {{"--nic-gbytes", kClustered, "X", "GB/s of the network card of an accelerator, each way", {.standard = "the cluster's"}},
        support::real(of(&PriceOptions::nicGbytes), {.end = 1e4, .open = true})},
-      {{"--board-watts", kPlan | kCompile | kTrace | kReport, "X", "power limit of an accelerator", {.standard = "the cluster's"}},
+      {{"--board-watts", kClustered, "X", "power limit of an accelerator", {.standard = "the cluster's"}},
        support::real(of(&PriceOptions::boardWatts), {.least = 10, .end = 1e5})},
       {{"--objective", kPlan | kCompile, nullptr,
         "what is found: the least time of a step on all of --gpus, or the\nmost tokens for a dollar, on fewer of them too",
@@ -494,6 +495,9 @@ ops are cut. Without NAME: the collectives and messages of a step, each with a n
   NAME                   a collective or message by that name, a node or parameter of
                          the model, a kind of op (matmul, attention), or `schedule`:
                          what other orders of the micro-batches would change
+
+With an accelerator by name, or the cluster of a file, also what each takes there, for how
+much of that compute waits, and which other choice saves most: a command for each.
 )";
 constexpr const char *kPlanText = R"(
 Predicts time and memory of a training step before it is compiled: MODEL is a config.json,
@@ -547,7 +551,7 @@ const std::vector<Command> &commands() {
        "                         with --infer one that runs it"},
       {"inspect", kInspect, "inspect MODEL|OUT [options]", kInspectText,
        "inspect MODEL|OUT      what is in a model or a compiled program"},
-      {"explain", kExplain, "explain OUT [NAME] [--json]", kExplainText,
+      {"explain", kExplain, "explain OUT [NAME] [--gpu NAME|--cluster FILE] [--json]", kExplainText,
        "explain OUT [NAME]     why a program's collectives, messages and cuts are there"},
       {"verify", kVerify, "verify MODEL --mesh ... [options]", kVerifyText,
        "verify MODEL           shows that a plan equals its model"},
