@@ -442,7 +442,7 @@ def help_is(folder, name, words):
         " ".join(words), name, "\n".join(changes)))
 
 
-for name in ("compile", "inspect", "explain", "verify", "plan", "trace", "report", "calibrate", "budget"):
+for name in ("compile", "inspect", "explain", "verify", "plan", "trace", "report", "calibrate", "budget", "compare"):
     suite.run("help of " + name, help_is, name, [LLMC, "help", name])
 suite.run("help of llmc", help_is, "llmc", [LLMC, "help"])
 suite.run("help of a program", lambda folder: help_is(folder, "program", [program(folder), "--help"]))

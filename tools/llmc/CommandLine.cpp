@@ -60,6 +60,10 @@ void Checks::takeWords() {
       options.model = word;
     else if (command == kExplain && line.subject.empty())
       line.subject = word;
+    else if (command == kCompare && line.other.empty())
+      line.other = word;
+    else if (arguments.isComplete && command == kCompare)
+      problems.usage("more than two programs to compare: leave out '", word, "'");
     else if (arguments.isComplete && command == kExplain)
       problems.usage("more than one name to explain: '", line.subject, "' and '", word, "'");
     else if (arguments.isComplete)
@@ -125,7 +129,10 @@ void Checks::checkModel() {
   if (options.model.empty() && !line.draws)
     return problems.usage("llmc ", line.command,
                           command & (kExplain | kTrace | kReport) ? " needs a program that llmc compile wrote"
+                          : command == kCompare ? " needs two programs that llmc compile wrote"
                                               : " needs a model: an ONNX file or a config.json");
+  if (command == kCompare && line.other.empty())
+    problems.usage("llmc compare needs a second program to compare '", options.model, "' with");
   if (command == kReport && options.output.empty() && !line.json)
     problems.usage("llmc report needs -o FILE for the page, or --json");
   if (command == kCompile && options.output.empty())

@@ -41,6 +41,7 @@ struct CommandLine {
   std::string objective = "step"; // of the choices that are found
   double dollarsPerGpuHour = 0;
   budget::Question budget; // of budget
+  std::string other;   // compare: the second program
   std::string subject; // explain: a collective, node, parameter or kind of op; empty: all
   // Belongs to verify, as all that follows.
   std::optional<Phase> after;  // --after: this phase boundary alone

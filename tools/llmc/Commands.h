@@ -13,6 +13,7 @@ namespace llmc {
 int runCompile(const CommandLine &line);
 int runInspect(const CommandLine &line);
 int runExplain(const CommandLine &line);
+int runCompare(const CommandLine &line);
 int runVerify(const CommandLine &line);
 int runPlan(const CommandLine &line);
 int runTrace(const CommandLine &line);

@@ -15,9 +15,9 @@ namespace {
 using Entries = std::vector<support::FlagTable<CommandLine>::Entry>;
 
 constexpr unsigned kChoice = kCompile | kVerify, kModel = kChoice | kInspect;
-constexpr unsigned kClustered = kPlan | kCompile | kTrace | kExplain | kReport; // that a cluster can be told
+constexpr unsigned kClustered = kPlan | kCompile | kTrace | kExplain | kReport | kCompare; // that a cluster can be told
 constexpr unsigned kPriced = kChoice | kPlan; // of choices that a prediction takes, too
-constexpr unsigned kEverywhere = kModel | kPlan | kExplain | kNoCommand | kDraws | kTrace | kCalibrate | kBudget | kReport;
+constexpr unsigned kEverywhere = kModel | kPlan | kExplain | kNoCommand | kDraws | kTrace | kCalibrate | kBudget | kReport | kCompare;
 
 // Returns a way to a choice of compilation.
 template <class T> auto of(T CompileOptions::*field) {
@@ -455,7 +455,7 @@ Entries commonFlags() {
        put(&CommandLine::verbosity, Verbosity::Quiet)},
       {{"--verbose", kChoice | kDraws | kCalibrate, nullptr, "also how long each phase took", {.brief = "-v"}},
        put(&CommandLine::verbosity, Verbosity::Verbose)},
-      {{"--json", kInspect | kExplain | kVerify | kPlan | kDraws | kTrace | kBudget | kReport, nullptr, "one object"},
+      {{"--json", kInspect | kExplain | kVerify | kPlan | kDraws | kTrace | kBudget | kReport | kCompare, nullptr, "one object"},
        put(&CommandLine::json, true)},
       {{"--quick", kCalibrate, nullptr, "ten seconds or so: few sizes and programs, and predictions as rough"},
        put(&CommandLine::quick, true)},
@@ -498,6 +498,11 @@ ops are cut. Without NAME: the collectives and messages of a step, each with a n
 
 With an accelerator by name, or the cluster of a file, also what each takes there, for how
 much of that compute waits, and which other choice saves most: a command for each.
+)";
+constexpr const char *kCompareText = R"(
+What differs between two programs made by llmc compile: mesh, choices, stages, memory, kernels,
+collectives and messages. With an accelerator by name, or the cluster of a file, also what a
+step of each takes there and what makes the difference.
 )";
 constexpr const char *kPlanText = R"(
 Predicts time and memory of a training step before it is compiled: MODEL is a config.json,
@@ -565,6 +570,8 @@ const std::vector<Command> &commands() {
        "calibrate -o FILE      measures this machine, for --cluster FILE"},
       {"budget", kBudget, "budget --flops F|--params N|--tokens D|--gpu NAME ... [options]", kBudgetText,
        "budget                 what compute buys by the scaling laws, and how long it takes"},
+      {"compare", kCompare, "compare OUT1 OUT2 [--gpu NAME|--cluster FILE] [--json]", kCompareText,
+       "compare OUT1 OUT2      what differs between two programs, and what that costs"},
   };
   return list;
 }

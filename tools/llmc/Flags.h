@@ -15,7 +15,7 @@ namespace llmc {
 // Names what takes a flag, joined by |: commands, llmc without one, verify with --draws.
 enum Modes : unsigned {
   kCompile = 1, kInspect = 2, kExplain = 4, kVerify = 8, kNoCommand = 16, kDraws = 32, kPlan = 64,
-  kTrace = 128, kCalibrate = 256, kBudget = 512, kReport = 1024
+  kTrace = 128, kCalibrate = 256, kBudget = 512, kReport = 1024, kCompare = 2048
 };
 
 // Bounds every count: a plan counts rows in 32 bits.

@@ -28,6 +28,8 @@ static int run(std::vector<std::string> arguments) {
     return runPlan(line);
   if (line.command == "explain")
     return runExplain(line);
+  if (line.command == "compare")
+    return runCompare(line);
   if (line.command == "trace")
     return runTrace(line);
   if (line.command == "budget")
