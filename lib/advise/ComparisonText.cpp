@@ -32,20 +32,24 @@ std::string bytesText(double bytes) {
   return line;
 }
 
-// Says what a part of a step does for so many seconds more or less; `waits` names the kinds that make it up.
-std::string partWords(const std::string &part, double seconds, const json &waits) {
+// Says what a part of a step does for so many seconds more or less.
+std::string partWords(const std::string &part, double seconds, const json &cost) {
   std::string amount = secondsText(std::abs(seconds)), more = seconds > 0 ? " longer" : " less";
   if (part == "compute")
     return "computes " + amount + more;
   if (part == "bubble")
-    return "idles " + amount + more + " until other ranks come";
+    return "idles " + amount + more + " until " + (at(cost["process_peak"], 0) > 0 ? "a core is free or another rank comes" : "other ranks come");
   if (part == "host")
     return "takes " + amount + (seconds > 0 ? " more" : " less") + " beside its instructions";
-  std::string kind = part + " collectives and messages";
-  for (const json &wait : waits) // names the kind that makes up most of it
-    if (std::string name = wait["wait"]; name.starts_with(part + " ") && wait["difference_s"].get<double>() / seconds > 0.8)
-      kind = name + "s";
-  return "waits " + amount + more + " for " + kind;
+  // Names the kinds that make up most of it, the largest first.
+  std::string kinds;
+  double named = 0;
+  for (const json &wait : cost["waits"])
+    if (std::string name = wait["wait"]; name.starts_with(part + " ") && named < 0.8 && wait["difference_s"].get<double>() / seconds > 0) {
+      named += wait["difference_s"].get<double>() / seconds;
+      kinds += (kinds.empty() ? part + " " : " and ") + name.substr(part.size() + 1) + "s";
+    }
+  return "waits " + amount + more + " for " + kinds;
 }
 
 // Says which program is slower, and why: what is at least a twentieth of the difference or a hundredth of the step.
@@ -61,7 +65,7 @@ std::string stepWords(const json &cost) {
   for (const json &part : cost["parts"]) {
     double seconds = part["difference_s"];
     if (std::abs(seconds) >= std::max(0.05 * std::abs(difference), 0.01 * a))
-      why += (why.empty() ? ": it " : "; it ") + partWords(part["part"], seconds, cost["waits"]);
+      why += (why.empty() ? ": it " : "; it ") + partWords(part["part"], seconds, cost);
   }
   return out + why + ".";
 }
