@@ -1,5 +1,7 @@
 #include "lib/advise/Changes.h"
 
+#include "lib/planfile/AxisNames.h"
+
 #include <algorithm>
 
 using namespace llmc;
@@ -13,10 +15,14 @@ namespace {
 // Bounds what is a number of the step itself, which every plan adds up.
 constexpr uint64_t kNumberBytes = 64;
 
-// Returns the axes that a collective or message is over, as it was asked for: experts share axes with others.
+// Returns the axes that a collective or message is over. Experts share out ranks of other axes, and name theirs where they
+// have any.
 std::vector<AxisRole> rolesOf(const PlanIndex &book, const Traffic &t) {
-  if (book.program.origins[t.origin]->tactic == "expert" && t.bytes > kNumberBytes)
-    return {AxisRole::Expert};
+  const planfile::MeshT &mesh = *book.program.mesh;
+  if (book.program.origins[t.origin]->tactic == "expert" && sizeOf(mesh, AxisRole::Expert) > 1)
+    for (AxisRole role : {AxisRole::Expert, AxisRole::ExpertTensor})
+      if (t.axes == axesOf(mesh, role))
+        return {role};
   std::vector<AxisRole> roles;
   for (const std::string &name : book.namesOf(t.axes))
     if (auto role = planfile::roleNamed(name))
@@ -24,12 +30,10 @@ std::vector<AxisRole> rolesOf(const PlanIndex &book, const Traffic &t) {
   return roles;
 }
 
-int64_t sizeOf(const CompileOptions &options, AxisRole role) {
-  planfile::MeshSizes sizes = options;
-  int64_t experts = std::max<int64_t>(1, sizes.ep) * std::max<int64_t>(1, sizes.etp);
-  if (role == AxisRole::ExpertData)
-    return sizes.ranksOfStage() / experts;
-  return std::max<int64_t>(1, sizes.of(role));
+// Returns the ranks along an axis of a model with experts, which matter for their axes alone.
+int64_t sizeIn(const CompileOptions &options, AxisRole role) {
+  planfile::MeshSizes sizes = options.meshSizes(/*hasExperts=*/true);
+  return role == AxisRole::ExpertData ? sizes.ranksOfStage() / (sizes.ep * sizes.etp) : sizes.of(role);
 }
 
 std::string flagOf(AxisRole role) { return "--" + std::string(nameOf(role)); }
@@ -61,7 +65,7 @@ private:
 
   // Adds meshes with fewer ranks along one axis, whose factor goes to another one.
   void addSmaller(AxisRole role) {
-    int64_t size = sizeOf(options_, role), factor = 2;
+    int64_t size = sizeIn(options_, role), factor = 2;
     if (size < 2)
       return;
     while (size % factor)
@@ -71,7 +75,7 @@ private:
       return add(flagOf(role), smaller);
     for (AxisRole other : planfile::kDenseRoles)
       if (other != role && role != AxisRole::ExpertData)
-        list_.push_back({{flagOf(role), smaller}, {flagOf(other), std::to_string(sizeOf(options_, other) * factor)}});
+        list_.push_back({{flagOf(role), smaller}, {flagOf(other), std::to_string(sizeIn(options_, other) * factor)}});
   }
 
   void addTensor() {
@@ -120,6 +124,15 @@ bool isOfZero(int zero, const Traffic &t) {
   return t.kind == (zero == 0 ? "all_reduce" : "reduce_scatter");
 }
 
+// Returns whether all parameters that an origin names are vectors, as those of norms: tp ranks have all of their gradient
+// if they have all tokens, which holds of no matrix that each uses a part of.
+bool isOfVectors(const PlanIndex &book, const planfile::OriginT &origin) {
+  return !origin.nodes.empty() && std::all_of(origin.nodes.begin(), origin.nodes.end(), [&](const std::string &name) {
+    const planfile::SourceTensorT *source = book.sourceOf(name);
+    return source && source->shape.size() == 1;
+  });
+}
+
 } // namespace
 
 std::vector<Flags> advise::changesFor(const PlanIndex &book, const Traffic &t, const CompileOptions &options) {
@@ -128,7 +141,7 @@ std::vector<Flags> advise::changesFor(const PlanIndex &book, const Traffic &t, c
 
 bool advise::isRemoved(const PlanIndex &book, const Traffic &t, const CompileOptions &now, const CompileOptions &then) {
   std::vector<AxisRole> roles = rolesOf(book, t);
-  if (!roles.empty() && std::all_of(roles.begin(), roles.end(), [&](AxisRole role) { return sizeOf(then, role) == 1; }))
+  if (!roles.empty() && std::all_of(roles.begin(), roles.end(), [&](AxisRole role) { return sizeIn(then, role) == 1; }))
     return true;
   if (t.bytes <= kNumberBytes)
     return false;
@@ -140,7 +153,7 @@ bool advise::isRemoved(const PlanIndex &book, const Traffic &t, const CompileOpt
   if ((origin.tactic == "tensor" || origin.tactic == "sequence") && wasCut != isCut) {
     // Cuts change what moves activations, and not the numbers that a loss adds up.
     bool isActivation = !origin.tensors.empty() && origin.tensors[0]->shape.size() > 2;
-    return wasCut ? t.kind != "all_reduce" || origin.tactic == "sequence" : t.kind == "all_reduce" && isActivation;
+    return wasCut ? t.kind != "all_reduce" || isOfVectors(book, origin) : t.kind == "all_reduce" && isActivation;
   }
   if (origin.tactic == "context" && (t.kind == "shift" || t.kind == "all_to_all"))
     return now.cpKind != then.cpKind;

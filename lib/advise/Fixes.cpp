@@ -129,7 +129,8 @@ std::optional<Predicted> Advisor::predict(const Flags &flags) {
     out.step = prediction->time.step;
     for (const cost::MemoryParts &stage : prediction->memory)
       out.peak = std::max(out.peak, stage.sum());
-    out.fits = out.peak <= cost::usableMemory(machine->cluster);
+    out.fits = out.peak <= cost::usableMemory(machine->cluster) &&
+               (options->memoryLimit == 0 || out.peak <= double(options->memoryLimit));
     isPredicted = !machine->cluster.host || simulatePlan(models_.context(), *options, prediction->machine, out);
   }
   if (!isPredicted && !now_)
