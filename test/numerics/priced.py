@@ -196,6 +196,20 @@ def refused(folder):
         require(done.returncode == code and word in done.stderr and "llmc: error: " in done.stderr, f"{flags}: {done.stderr}")
 
 
+def damaged(folder):
+    """A record of flags that is none is refused, one of other flags is named."""
+    program, other, record = (os.path.join(folder, name) for name in ("program", "other", "record"))
+    compile_model(GPT2, program, "--tp", 2, "--seq", 16, "--weights", "random")
+    edit = os.path.join(os.path.dirname(LLMC), "llmc-plan-edit")
+    for text, code, word in [("{", 1, "no list of flags"), ("[[1]]", 1, "no list of flags"), ("[[]]", 1, "no list of flags"),
+                             ('[["--nonsense", "1"]]', 0, "--nonsense 1"), ('[["--help"]]', 0, "--help")]:
+        with open(record, "w") as f:
+            f.write(text)
+        call([edit, program, other, "request", record])
+        done = call([LLMC, "explain", other, "--gpu", "h100"], check=False)
+        require(done.returncode == code and word in done.stdout + done.stderr, f"{text}: {done.returncode} {done.stderr}")
+
+
 suite = Suite("priced")
 suite.run("prices", prices)
 for name in PLANS:
@@ -207,4 +221,5 @@ suite.run("schedules", schedules)
 suite.run("measured processors", measured)
 suite.run("a model that is gone, and IR", without_model)
 suite.run("refusals", refused)
+suite.run("damaged records", damaged)
 suite.finish()

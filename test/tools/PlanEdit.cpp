@@ -1,5 +1,6 @@
 // Edits the plan inside a compiled program. Nothing is checked: the result may
 // be broken, which is what it is for.
+#include "lib/advise/Request.h"
 #include "lib/planfile/Trace.h"
 #include "lib/planfile/Payload.h"
 #include "lib/planfile/Program.h"
@@ -24,6 +25,7 @@ constexpr const char *kUsage =
   shift STAGE PROCEDURE INDEX BYTES        moves what the instruction writes in the arena
   swap-entries STAGE INDEX INDEX           two rows of the schedule table
   kernels FILE                             another shared object in place of the kernels
+  request FILE                             a record of the flags of the compilation, else none
 A procedure is named or numbered. Indices are those of the plan as edited so far.
 )";
 
@@ -108,13 +110,18 @@ Status shift(InstructionT &inst, int64_t bytes) {
   return found ? support::ok() : error("the instruction writes nothing that can be moved");
 }
 
-Status edit(ProgramT &program, std::string &kernels, Arguments &arguments) {
+// Holds the bytes of sections beside the plan; `request` is left out where it is empty.
+struct Others {
+  std::string kernels, request;
+};
+
+Status edit(ProgramT &program, Others &others, Arguments &arguments) {
   std::string what = arguments.word();
-  if (what == "kernels") {
+  if (what == "kernels" || what == "request") {
     Result<std::string> file = support::readFile(arguments.word());
     if (!file)
       return file.takeError();
-    kernels = *file;
+    (what == "kernels" ? others.kernels : others.request) = *file;
     return support::ok();
   }
   if (what == "swap-entries") {
@@ -175,14 +182,15 @@ Status run(int argc, char **argv) {
     return support::ok();
   }
   Arguments arguments(argc - 3, argv + 3);
-  std::string object(*kernels);
+  Others others{std::string(*kernels), ""};
   while (!arguments.empty())
-    if (Status s = edit(**program, object, arguments); !s)
+    if (Status s = edit(**program, others, arguments); !s)
       return s;
   std::string bytes = writeProgram(**program);
   // Kernels of other processors would not be edited: these run on all.
-  Section sections[] = {{std::string(kPlanSection), bytes},
-                        {std::string(kKernelsSection), object}};
+  std::vector<Section> sections = {{std::string(kPlanSection), bytes}, {std::string(kKernelsSection), others.kernels}};
+  if (!others.request.empty())
+    sections.push_back({std::string(advise::kRequestSection), others.request});
   return writePayload(argv[1], sections, argv[2]);
 }
 

@@ -27,7 +27,8 @@ std::optional<CompileOptions> optionsOf(const std::string &model, const advise::
   }
   support::Problems problems;
   CommandLine line = parseCommandLine(std::move(words), problems);
-  return problems.messages.empty() ? std::optional(line.options) : std::nullopt;
+  bool isValid = problems.messages.empty() && !line.help && !line.version;
+  return isValid ? std::optional(line.options) : std::nullopt;
 }
 
 // Adds to an answer what a step of the program takes on a cluster, and what else could be chosen. Returns an exit code.
