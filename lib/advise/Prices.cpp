@@ -51,8 +51,13 @@ public:
         return;
       uint64_t number = forecast_.timeline.events[event].number;
       if (auto at = messages_.find(keyOf(stage, *planfile::messageOf(instruction), number, false)); at != messages_.end())
-        prices_[at->second].exposed += forecast_.timeline.exposed[event];
+        received_[at->second] += forecast_.timeline.exposed[event];
     });
+    // The two ends of a message between stages wait at the same time, those of one around a ring one after the other.
+    for (auto [entry, seconds] : received_) {
+      double &exposed = prices_[entry].exposed;
+      exposed = book_.traffic[entry].isSend ? std::max(exposed, seconds) : exposed + seconds;
+    }
     for (auto [entry, count] : calls_)
       prices_[entry].call = prices_[entry].step / double(count);
     return std::move(prices_);
@@ -85,6 +90,7 @@ private:
   std::map<uint32_t, uint32_t> stageOf_; // of the ranks that stand for their stages
   std::map<MessageKey, size_t> messages_;
   std::map<size_t, uint64_t> calls_;
+  std::map<size_t, double> received_; // seconds that receivers wait
 };
 
 } // namespace

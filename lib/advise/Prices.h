@@ -12,7 +12,8 @@
 namespace llmc::advise {
 
 // Holds the seconds of a collective or message on the rank of its stage that computes longest: of one call on average, of a
-// step, and of the latter those in which the rank computes nothing for it. Those of a message are at both of its ends.
+// step, and of the latter those in which the rank computes nothing for it. Of a message between stages these are those
+// of the end that waits longer.
 struct Price {
   double call = 0, step = 0, exposed = 0;
 };

@@ -112,8 +112,8 @@ def prices(folder):
     require(traced["step_time_s"] == step, f"{step} s a step, llmc trace says {traced['step_time_s']}")
     for e in entries(answer):
         require(e["time_s"] > 0 and abs(e["time_s"] * e["per_step"] - e["step_s"]) <= 1e-6 * e["step_s"], f"{e}")
-        require(0 <= e["exposed_s"] <= 2 * e["step_s"] + 1e-9 and abs(e["share"] * step - e["exposed_s"]) < 1e-12, f"{e}")
-    # What ranks wait for in all is what the collectives of their stages and both ends of messages are charged.
+        require(0 <= e["exposed_s"] <= 1.1 * e["step_s"] + 1e-9 and abs(e["share"] * step - e["exposed_s"]) < 1e-12, f"{e}")
+    # What ranks wait for in all is what the collectives of their stages are charged, but for second ends of messages.
     waits = sum(sum(r["exposed_s"].values()) for r in traced["ranks"])
     charged = sum(e["exposed_s"] for e in entries(answer))
     require(0.9 * charged <= waits <= 1.1 * charged, f"ranks wait {waits} s, collectives are charged {charged} s")
