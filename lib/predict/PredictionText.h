@@ -28,7 +28,7 @@ std::vector<std::pair<std::string, double>> partsOf(const cost::TimeParts &parts
 // Returns the sizes of a mesh by the names of its axes.
 nlohmann::json meshJson(planfile::MeshSizes mesh);
 
-// Says why a run does not fit; empty if it does.
+// Returns why a run does not fit; empty if it does.
 std::string lackOfMemory(const Prediction &prediction);
 
 } // namespace llmc::predict

@@ -115,7 +115,7 @@ void spreadCosts(mlir::ModuleOp module, stages::LayerCosts &costs) {
 } // namespace
 
 std::optional<Tables> predict::readTables(RaisedModels &models, const CompileOptions &options, const cost::Choices &choices,
-                                          llvm::ArrayRef<cost::Kept> kept) {
+                                          llvm::ArrayRef<cost::Kept> kept, bool hasRoom) {
   bool isOurs = choices.software == cost::Profile::Llmc;
   CompileOptions own = optionsOfTable(options, isOurs), roomy = own;
   Partitioned partitioned = partition(models, own, choices, /*asRows=*/true);
@@ -130,7 +130,7 @@ std::optional<Tables> predict::readTables(RaisedModels &models, const CompileOpt
     if (!makeTables(partitioned, own, kept, out, take))
       return std::nullopt;
     // Takes memory of a plan that has the room which compile gives experts, and time of one that has their rows.
-    if (own.moeBudget != roomy.moeBudget) {
+    if (hasRoom && own.moeBudget != roomy.moeBudget) {
       Partitioned more = partition(models, roomy, choices, /*asRows=*/false);
       if (!more.module || !makeTables(more, roomy, kept, out, takeMemory))
         return std::nullopt;

@@ -31,9 +31,10 @@ CompileOptions optionsOfTable(CompileOptions options, bool isOurs);
 Recompute modeOf(cost::Kept kept);
 
 // Returns the tables of options.model for the mesh of the options and `choices`, one for each of `kept`, of which other stacks
-// have one alone. Nullopt after diagnostics: of the model, or of a mesh that does not fit it.
+// have one alone. `hasRoom`: memory is that of experts with the room which compile gives them, not of the rows that they get on
+// average, which takes half as long to read. Nullopt after diagnostics: of the model, or of a mesh that does not fit it.
 std::optional<Tables> readTables(RaisedModels &models, const CompileOptions &options, const cost::Choices &choices,
-                                 llvm::ArrayRef<cost::Kept> kept);
+                                 llvm::ArrayRef<cost::Kept> kept, bool hasRoom = true);
 
 // Returns the layers of each virtual stage, as compile divides them.
 std::optional<std::vector<int64_t>> divideStages(const stages::LayerCosts &costs, const cost::Choices &choices);

@@ -18,7 +18,7 @@ std::string firstError(mlir::MLIRContext &context, llvm::function_ref<void()> re
 
 class Readers {
 public:
-  // Works with `models` and, on other cores, with models of one context more for each.
+  // Takes `models` and, for other cores, makes models of one context more for each.
   explicit Readers(predict::RaisedModels &models);
   ~Readers();
 

@@ -27,7 +27,7 @@ std::vector<SampledTables::Sample> SampledTables::plan(const TableKey &key, bool
   int64_t least = layout.ep, largest = layout.ep, few = 2, many = most_;
   if (layout.ep > 1) {
     // Takes the ends of what ep may be, such that other ranks have the same experts, where these share the same axes with tokens.
-    if (request_.free.ep) {
+    if (request_.free.ep && !apart_.contains(layout)) {
       auto sharesWith = [&](int64_t ep) {
         int64_t ranks = ep * etp, tokens = layout.tp * layout.cp;
         return std::pair((ranks > layout.tp) - (ranks < layout.tp), (ranks > tokens) - (ranks < tokens));
@@ -76,7 +76,7 @@ void SampledTables::read(const std::vector<TableKey> &keys) {
                         key.staging == Staging::Split ? cost::Order::ZeroBubble : cost::Order::OneFOneB, key.zero, cost::Kept::All, {}};
     space_.apply(candidate, options, machine);
     Read &read = tables_.find(key)->second;
-    read.refusal = firstError(models.context(), [&] { read.tables = predict::readTables(models, options, machine.choices, space_.recomputes()); });
+    read.refusal = firstError(models.context(), [&] { read.tables = predict::readTables(models, options, machine.choices, space_.recomputes(), /*hasRoom=*/false); });
   });
   for (const TableKey &key : missing)
     if (const Read &read = tables_.at(key); read.tables && model_.of.empty())
@@ -110,6 +110,9 @@ std::optional<cost::Table> SampledTables::at(const TableKey &key, cost::Kept kep
   read(samplesOf(key, forPasses));
   if (auto table = interpolate(key, kept, forPasses, why_))
     return table;
+  // Interpolates in ep no further where other ranks of experts have other kernels.
+  if (why_.empty() && request_.free.ep && key.layout.ep > 1 && apart_.insert(key.layout).second)
+    return at(key, kept, forPasses);
   // Reads the mesh itself, where another one of its layout is refused or has other kernels. Where it is refused alike, so are all.
   std::tuple layout(key.layout, key.staging, key.zero);
   if (auto refused = refused_.find(layout); refused != refused_.end()) {

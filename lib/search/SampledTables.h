@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -64,6 +65,7 @@ private:
   const int64_t most_; // data-parallel ranks of the samples that have many
   predict::Tables model_;
   std::map<TableKey, Read> tables_;
+  std::set<Layout> apart_; // layouts whose tables are not like those of other sizes of ep
   std::map<std::tuple<Layout, Staging, int>, std::string> refused_; // whatever the number of data-parallel ranks
   std::string why_;
 };

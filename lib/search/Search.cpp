@@ -201,6 +201,7 @@ template <class Visit> void Searcher::visitPlans(const Node &node, const Node &f
       if (double peak = leastPeak(least); peak > cost::usableMemory(machine_.cluster)) {
         full = {pp, microBatch};
         lack(least, peak);
+        ++result_.candidates;
         return;
       }
     for (cost::Kept kept : space_.recomputes()) {

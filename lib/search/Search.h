@@ -26,7 +26,7 @@ inline double costOf(const Found &found, const Request &request) {
   return found.prediction.time.step * (request.byDollars ? double(found.options.ranks()) : 1);
 }
 
-// Says why a mesh is none of those found.
+// Holds why a mesh is none of those found.
 struct Rejected {
   planfile::MeshSizes mesh;
   std::string reason;

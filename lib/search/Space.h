@@ -1,4 +1,4 @@
-// Says which choices of a plan are free, and lists the values that each may take. Tests: test/search, test/numerics/search.py.
+// Holds which choices of a plan are free, and lists the values that each may take. Tests: test/search, test/numerics/search.py.
 #ifndef LLMC_LIB_SEARCH_SPACE_H
 #define LLMC_LIB_SEARCH_SPACE_H
 
@@ -12,7 +12,7 @@
 
 namespace llmc::search {
 
-// Says which choices a search makes; the others are those of the options.
+// Holds which choices a search makes; the others are those of the options.
 struct Free {
   bool dp = false, pp = false, tp = false, cp = false, ep = false, etp = false;
   bool microBatch = false, virtualStages = false, schedule = false, zero = false, sequenceParallel = false, recompute = false,
@@ -23,7 +23,7 @@ struct Free {
   }
 };
 
-// Asks for a plan: the choices that are fixed, those that are free, and for how many accelerators and rows of a step.
+// Describes what is asked for: the choices that are fixed, those that are free, and for how many accelerators and rows of a step.
 struct Request {
   CompileOptions options;
   predict::PriceOptions prices;
@@ -54,7 +54,7 @@ struct Candidate {
 // Returns all numbers that divide `number`, in order.
 std::vector<int64_t> divisorsOf(int64_t number);
 
-// Knows the values of free choices for one request, whose machine has been resolved for some mesh.
+// Lists the values of free choices for one request, whose machine has been resolved for some mesh.
 class Space {
 public:
   Space(const Request &request, const cost::Machine &machine) : request_(request), machine_(machine) {}

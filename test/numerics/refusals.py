@@ -321,9 +321,7 @@ suite.run("external data missing", external_missing)
 suite.run("unknown ops, all at once", unknown_ops)
 suite.run("output not writable", lambda folder: refused(
     compile_model(CONFIG, os.path.join(folder, "none", "out"), check=False), 1, "none"))
-for flags in [["--zero", "auto"], ["--precision", "fp8"], ["--sequence-parallel", "auto"],
-              ["--schedule", "auto"], ["--virtual-stages", "auto"], ["--target", "cuda"],
-              ["--mesh", "auto"]]:
+for flags in [["--precision", "fp8"], ["--target", "cuda"]]:
     suite.run("not built yet: " + " ".join(flags), compile_refused, CONFIG, flags,
               [flags[0], flags[1], "not built yet"])
 for flags, words in [(["--reduce-dtype", "fp16"],
@@ -393,13 +391,13 @@ for line, words in [
         ([*COMPILE, "--cuda-kernels", "sm_81"], ["got 'sm_81'", "did you mean 'sm_80'"]),
         ([*COMPILE, "--fast", "1"], ["unknown option '--fast'"]),
         ([*COMPILE, "--schdule", "gpipe"], ["unknown option '--schdule'", "did you mean '--schedule'"]),
-        ([*COMPILE, "--schedule", "gpip"], ["1f1b, gpipe, interleaved, zero-bubble, got 'gpip'", "did you mean 'gpipe'"]),
+        ([*COMPILE, "--schedule", "gpip"], ["1f1b, gpipe, interleaved, zero-bubble, auto, got 'gpip'", "did you mean 'gpipe'"]),
         ([*COMPILE, "--pp", "2", "--stages", "5,-1"], ["--stages needs auto, or the layers of each", "got '5,-1'"]),
         ([*COMPILE, "--pp", "2", "--stages", "2,two"], ["--stages needs auto, or the layers of each", "got '2,two'"]),
         ([*COMPILE, "--pp", "2", "--stages", "4,"], ["--stages needs auto, or the layers of each", "got '4,'"]),
         ([*COMPILE, "--virtual-stages", "0"], ["--virtual-stages needs a whole number", "got '0'"]),
         ([*COMPILE, "--virtual-stages", "2", "--virtual-stages", "2"], ["--virtual-stages is given twice"]),
-        ([*COMPILE, "--zero", "7"], ["--zero is one of 0, 1, 2, 3, got '7'"]),
+        ([*COMPILE, "--zero", "7"], ["--zero is one of 0, 1, 2, 3, auto, got '7'"]),
         ([*COMPILE, "--dropout", "much"], ["--dropout needs a rate", "much"]),
         ([*COMPILE, "--json"], ["--json belongs to llmc inspect, explain, verify"]),
         ([*COMPILE, "--interleavings", "2"], ["--interleavings belongs to llmc verify"]),

@@ -248,7 +248,7 @@ def fixed_and_auto(folder):
 def refuses(folder):
     """Says what is missing, or too much."""
     path = write(folder, llama(random.Random(3), 1024, 4, 512))
-    for flags, text in (({"mesh": "auto", "gpu": "h100"}, "--gpus N"), ({"gpu": "h100", "gpus": 8, "tp": 3, "pp": "auto"}, "does not divide"),
+    for flags, text in (({"mesh": "auto", "gpu": "h100"}, "--gpus N"), ({"gpu": "h100", "gpus": 8, "tp": 3, "pp": "auto"}, "do not divide"),
                         ({"gpu": "h100", "gpus": 8, "global-batch": 7, "dp": 8, "tp": "auto"}, "no plan")):
         done = call([LLMC, "plan", path, *words(flags)], check=False)
         require(done.returncode == 1 and text in done.stderr, f"{flags}: exit {done.returncode}, {done.stderr[-400:]}")

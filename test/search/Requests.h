@@ -15,7 +15,7 @@ struct Asked {
   cost::Machine machine;
 };
 
-// Asks for all choices of a plan on so many H100s.
+// Returns a request for all choices of a plan on so many H100s.
 inline Asked ask(const std::string &model, int64_t gpus, int64_t rows) {
   Asked asked;
   asked.request.options.model = std::string(LLMC_TEST_DATA) + "/" + model + "/config.json";

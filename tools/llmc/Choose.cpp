@@ -30,6 +30,8 @@ search::Free freeOf(const CommandLine &line) {
   free.schedule |= line.isAuto("--virtual-stages") && !line.has("--schedule");
   free.virtualStages |= line.isAuto("--schedule") && !line.has("--virtual-stages");
   free.zero = open("--zero"), free.sequenceParallel = open("--sequence-parallel"), free.recompute = open("--recompute");
+  // Takes it as llmc plan does without a search, too: where nothing is said it is found.
+  free.recompute |= line.options.recompute == Recompute::Auto || (line.command == "plan" && !line.has("--recompute"));
   free.stages = open("--stages");
   free.gradients = line.isAuto("--grad-dtype");
   return free;
@@ -133,6 +135,7 @@ bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &c
     search::Readers readers(models);
     search::Request request = choice.request;
     request.options = choice.result.nearest->options;
+    request.options.stages = line.options.stages;
     choice.levers = search::leversOf(readers, request, choice.machine, choice.result.nearest->prediction);
   }
   return true;

@@ -12,7 +12,7 @@
 
 namespace llmc {
 
-// Is the most ranks that one machine's processors are asked to run.
+// Limits the ranks that one machine's processors are asked to run.
 constexpr int64_t kMostRanks = 256;
 
 // Holds what is asked for, the machine that it is asked for, and the plans that were found.
@@ -29,7 +29,7 @@ std::optional<Choice> requestOf(const CommandLine &line, std::vector<std::string
 // Finds up to `count` plans of a request. False after diagnostics of the model.
 bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &choice, size_t count);
 
-// Says why no plan was found.
+// Returns why no plan was found.
 std::string whyNothingFits(const Choice &choice);
 
 } // namespace llmc

@@ -193,7 +193,8 @@ void note(CommandLine &line, const std::string &flag, const std::string &value) 
   line.given.push_back(flag);
   if (isOneOf({"--gpu", "--cluster", "--gpus-per-node", "--nvlink-domain", "--nic-gbytes", "--board-watts"}))
     line.clusterFlags.emplace_back(flag, value);
-  else if (!isOneOf({"--output", "--quiet", "--verbose", "--dump-phases", "--compile-to", "--compile-from", "--cuda-kernels"}))
+  else if (!isOneOf({"--output", "--quiet", "--verbose", "--dump-phases", "--compile-to", "--compile-from", "--cuda-kernels", "--gpus", "--objective",
+                     "--dollars-per-gpu-hour"}))
     line.choices.emplace_back(flag, value);
 }
 

@@ -400,6 +400,16 @@ int choose(CommandLine &line) {
     return fail(line.options.model + ": " + whyNothingFits(*choice));
   const search::Found &found = choice->result.found.front();
   line.options = found.options;
+  // Records the flags that were found in place of those that asked for them.
+  auto flags = search::flagsOf(found.candidate, choice->request);
+  if (line.options.precision && !line.has("--precision"))
+    flags.emplace_back("--precision", nameOf(*line.options.precision));
+  std::erase_if(line.choices, [&](const auto &given) {
+    bool isAxis = planfile::roleNamed(given.first.substr(2)).has_value();
+    return isAxis || line.isAuto(given.first) || llvm::any_of(flags, [&](const auto &one) { return one.first == given.first; });
+  });
+  for (const auto &[flag, value] : flags)
+    line.choices.emplace_back(flag, value);
   if (line.verbosity != support::Verbosity::Quiet)
     llvm::errs() << "llmc: found " << search::lineOf(search::flagsOf(found.candidate, choice->request)) << " of "
                  << choice->result.candidates << llvm::format(" plans in %.2f s", choice->result.seconds) << "\n";
