@@ -78,6 +78,25 @@ std::string search::planCommand(const Candidate &candidate, const Request &reque
     line += text(" --dim ", quoted(name), "=", size);
   if (request.options.cpKind == CpKind::Heads && candidate.layout.cp > 1)
     line += " --cp-kind heads";
+  auto onOff = [&](const char *flag, std::optional<bool> value) {
+    if (value)
+      line += text(" ", flag, *value ? " on" : " off");
+  };
+  onOff("--overlap", prices.overlap), onOff("--cuda-graphs", prices.cudaGraphs), onOff("--launch-blocking", prices.launchBlocking);
+  onOff("--ep-overlap", prices.expertOverlap), onOff("--tp-overlap", prices.tensorOverlap);
+  onOff("--pipeline-scatter", prices.pipelineScatter);
+  if (prices.choices.software != cost::Profile::Llmc)
+    line += prices.choices.software == cost::Profile::Fused ? " --software fused" : " --software eager";
+  if (prices.unfused)
+    line += *prices.unfused ? " --attention unfused" : " --attention flash";
+  constexpr const char *kernels[] = {"unfused", "fused_softmax", "triton", "flash1", "flash2", "flash3", "cudnn"};
+  if (prices.attention)
+    line += text(" --attention-kernel ", kernels[int(*prices.attention)]);
+  constexpr const char *dispatches[] = {"alltoall", "allgather", "deepep", "hybridep"};
+  if (prices.choices.dispatch != cost::Dispatch::AllToAll)
+    line += text(" --moe-dispatch ", dispatches[int(prices.choices.dispatch)]);
+  if (prices.choices.offload != cost::Offload::None && more.find("--offload") == std::string::npos)
+    line += prices.choices.offload == cost::Offload::Optimizer ? " --offload optimizer" : " --offload activations";
   if (prices.precision)
     line += text(" --precision ", cost::nameOf(*prices.precision));
   if (prices.reduced)
