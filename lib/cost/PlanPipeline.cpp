@@ -215,12 +215,12 @@ std::vector<double> llmc::cost::leastEnds(const std::vector<std::vector<ChunkPas
   const double m = double(microBatches);
   double filled = 0, drained = 0, end = 0;
   for (const std::vector<ChunkPasses> &stage : passes) {
-    double busy = 0, weights = 0;
+    double busy = 0;
     for (const ChunkPasses &chunk : stage)
-      busy += m * (chunk.forward + chunk.backward + chunk.weights), weights += m * chunk.weights;
+      busy += m * (chunk.forward + chunk.backward + chunk.weights);
     ends.push_back(filled + busy);
     // Fills the time of the last gradient's way back with gradients of weights, where these are apart.
-    end = std::max({end, ends.back() + (order == Order::ZeroBubble ? 0 : drained), ends.back() - weights + drained});
+    end = std::max(end, ends.back() + (order == Order::ZeroBubble ? 0 : drained));
     filled += stage.front().forward + message;
     drained += stage.front().backward + message;
   }

@@ -305,7 +305,10 @@ void Searcher::estimate(const std::vector<Work> &works) {
     cost::PartPrices prices = cost::priceParts(table, machine);
     if (machine.choices.zero >= 2)
       leaveOutSums(prices, table, machine);
-    steps[i] = cost::predictStep(prices, table, machine, /*isBound=*/works[i].kind != Work::OfPasses).step;
+    // Leaves the order out where tables do not tell gradients of weights from backward, which fill its gaps.
+    const Candidate &candidate = works[i].candidate;
+    const bool isJoined = stagingOf(candidate.pp, candidate.order) == Staging::Split && firsts_.at(candidate.layout).staging != Staging::Split;
+    steps[i] = cost::predictStep(prices, table, machine, /*isBound=*/works[i].kind != Work::OfPasses || isJoined).step;
   });
   for (size_t i = 0; i < works.size(); ++i)
     push({works[i].kind == Work::OfPasses ? Work::Estimated : Work::OfPasses, std::max(works[i].seconds, kSure * steps[i]), 0, works[i].node, works[i].candidate});
