@@ -139,7 +139,7 @@ def as_fast_as_all(folder, number, seed, notes):
 
 def brute_force(folder):
     """Compares the choice with that of all plans."""
-    notes, plans, draws = [], 0, option("--draws", 40 if FULL else 8)
+    notes, plans, draws = [], 0, option("--draws", 40 if FULL else 6)
     for number in range(draws):
         plans += as_fast_as_all(folder, number, option("--seed", 1), notes)[0]
     if FULL or "--draws" in sys.argv:
