@@ -1,6 +1,7 @@
 #include "lib/page/Events.h"
 
 #include "lib/planfile/AxisNames.h"
+#include "lib/report/Timeline.h"
 
 #include <algorithm>
 #include <array>
@@ -283,7 +284,7 @@ private:
       const planfile::StageT &plan = *subject.program.stages[stage];
       for (size_t row = 0; row < plan.table.size(); ++row) {
         const planfile::ProcedureT &procedure = *plan.procedures[plan.table[row]->procedure];
-        char letter = Subject::letterOf(procedure.kind);
+        char letter = report::letterOf(procedure.kind);
         const Span &span = subject.computed[stage][row];
         bool ran = span.ran();
         rows.insert(rows.end(), {letter ? std::string(1, letter) : "", procedure.chunk, plan.table[row]->micro_batch,

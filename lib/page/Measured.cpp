@@ -1,4 +1,5 @@
 #include "lib/page/Measured.h"
+#include "lib/report/Timeline.h"
 
 #include "lib/support/File.h"
 
@@ -205,7 +206,7 @@ private:
     const planfile::StageT &plan = *subject.program.stages[stage];
     for (const auto &[row, span] : spans) {
       const planfile::EntryT &entry = *plan.table[size_t(row)];
-      char letter = Subject::letterOf(plan.procedures[entry.procedure]->kind);
+      char letter = report::letterOf(plan.procedures[entry.procedure]->kind);
       rows.insert(rows.end(), {letter ? std::string(1, letter) : "", plan.procedures[entry.procedure]->chunk, entry.micro_batch,
                                units(span.begin), units(span.end)});
     }

@@ -3,6 +3,7 @@
 #include "lib/page/Words.h"
 #include "lib/planfile/Trace.h"
 #include "lib/report/Memory.h"
+#include "lib/report/Timeline.h"
 #include "lib/support/Counted.h"
 
 #include <algorithm>
@@ -216,7 +217,7 @@ private:
     if (peakRow >= 0) {
       const planfile::EntryT &entry = *stage.table[size_t(peakRow)];
       const planfile::ProcedureT &procedure = *stage.procedures[entry.procedure];
-      out += text(", in ", phaseText(Subject::letterOf(procedure.kind)));
+      out += text(", in ", phaseText(report::letterOf(procedure.kind)));
       if (procedure.kind != planfile::ProcedureKind::Update && procedure.kind != planfile::ProcedureKind::Begin)
         out += text(" of micro-batch ", entry.micro_batch, stage.chunks.size() > 1 ? text(", chunk ", procedure.chunk) : "");
     }

@@ -102,21 +102,3 @@ int64_t Subject::ringOf(uint32_t stage, uint32_t op) const {
       return byOp[stage][i];
   return -1;
 }
-
-char Subject::letterOf(planfile::ProcedureKind kind) {
-  using planfile::ProcedureKind;
-  switch (kind) {
-  case ProcedureKind::Forward:
-    return 'F';
-  case ProcedureKind::Backward:
-  case ProcedureKind::BackwardLast:
-    return 'B';
-  case ProcedureKind::Weight:
-  case ProcedureKind::WeightLast:
-    return 'W';
-  case ProcedureKind::Update:
-    return 'U';
-  default:
-    return 0;
-  }
-}

@@ -38,8 +38,6 @@ struct Subject {
   uint32_t stages() const { return static_cast<uint32_t>(program.stages.size()); }
   // Returns the op of an instruction, by its procedure and its place there.
   uint32_t opAt(uint32_t stage, uint32_t procedure, uint32_t place) const;
-  // Returns 'F', 'B', 'W' or 'U' by what a procedure does; 0 for what computes nothing of these.
-  static char letterOf(planfile::ProcedureKind kind);
 
 private:
   void chooseRanks();

@@ -9,9 +9,8 @@
 
 namespace llmc::report {
 using namespace planfile;
-namespace {
 
-char kindOf(ProcedureKind kind) {
+char letterOf(ProcedureKind kind) {
   switch (kind) {
   case ProcedureKind::Forward:
     return 'F';
@@ -30,12 +29,14 @@ char kindOf(ProcedureKind kind) {
   return 0;
 }
 
+namespace {
+
 std::vector<Cell> cellsOf(const StageT &stage) {
   std::vector<Cell> cells;
   for (uint32_t row = 0; row < stage.table.size(); ++row) {
     const EntryT &entry = *stage.table[row];
     const ProcedureT &procedure = *stage.procedures[entry.procedure];
-    if (char kind = kindOf(procedure.kind))
+    if (char kind = letterOf(procedure.kind))
       cells.push_back({kind, procedure.chunk, entry.micro_batch, row, 0});
   }
   return cells;

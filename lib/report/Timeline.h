@@ -18,6 +18,9 @@ struct Cell {
   int64_t column = 0; // from 0
 };
 
+// Returns F, B, W or U for what a procedure computes, 0 for one that computes nothing.
+char letterOf(planfile::ProcedureKind kind);
+
 struct Timeline {
   std::vector<std::vector<Cell>> stages;
   int64_t columns = 0; // of F, B and W
