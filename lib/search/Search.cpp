@@ -71,7 +71,6 @@ private:
     // Other stacks share states out by arithmetic.
     return {node.layout, isOurs_ ? node.staging : Staging::Single, isOurs_ ? node.zero : 0, dp, microBatch};
   }
-  bool mayHold(const cost::Table &table, const Node &node, int64_t pp) const;
   void lack(const Candidate &candidate, double peak);
   int64_t rowsOfStep() const;
   bool step();
@@ -157,18 +156,6 @@ std::vector<Node> Searcher::nodesOf(const Layout &layout) const {
   return nodes;
 }
 
-// Returns whether a rank may hold the weights of a stage, and their gradients where each rank has all: a stage has its share
-// of them at least.
-bool Searcher::mayHold(const cost::Table &table, const Node &node, int64_t pp) const {
-  if (node.zero == 3)
-    return true;
-  double parameters = table.before.parameters.all() + table.after.parameters.all();
-  for (int kind : table.layers)
-    parameters += table.kinds[kind].parameters.all();
-  double bytes = machine_.choices.elementBytes() + (node.zero < 2 ? cost::bytesOf(node.layout.gradients) : 0);
-  return parameters / double(pp) * bytes <= cost::usableMemory(machine_.cluster);
-}
-
 // Calls visit(pp, dp, rows of a micro-batch) for all of a node.
 template <class Visit> void Searcher::visitMeshes(const Node &node, Visit visit) {
   for (int64_t pp : space_.stages(node.layout, layers_)) {
@@ -181,13 +168,11 @@ template <class Visit> void Searcher::visitMeshes(const Node &node, Visit visit)
 
 // Calls visit(candidate, seconds) for all plans of a node, with a bound by the tables of `from`, which may be another one.
 template <class Visit> void Searcher::visitPlans(const Node &node, const Node &from, Visit visit) {
-  const bool isOwn = node.staging == from.staging && node.zero == from.zero;
   // Splits gradients of weights from backward: kernels that are joined otherwise take up to half a percent less.
   const double slack = node.staging == from.staging ? 1 : 0.99;
   struct Priced {
     std::optional<cost::Table> table;
     std::optional<cost::StepBound> bound;
-    double saved = 0; // seconds of a micro-batch and layer that sums of gradients take in `from` alone
   };
   std::map<std::pair<int64_t, cost::Kept>, Priced> byRows;
   std::pair<int64_t, int64_t> full(0, 0); // stages and rows of a micro-batch of which nothing fits, nor of more rows
@@ -200,7 +185,18 @@ template <class Visit> void Searcher::visitPlans(const Node &node, const Node &f
     if (pp == 1 || !least.stages.empty())
       if (double peak = leastPeak(least); peak > cost::usableMemory(machine_.cluster)) {
         full = {pp, microBatch};
-        lack(least, peak);
+        // Names a plan that is asked for.
+        least.order = space_.orders(pp).front();
+        std::vector<int64_t> chunks{1};
+        if (least.order == cost::Order::Interleaved)
+          chunks = space_.chunks(pp, layers_);
+        if (chunks.empty())
+          return;
+        least.chunks = chunks.front();
+        if (pp > 1)
+          least.stages = split(pp, least.chunks);
+        if (pp == 1 || !least.stages.empty())
+          lack(least, peak);
         ++result_.candidates;
         return;
       }
@@ -211,13 +207,11 @@ template <class Visit> void Searcher::visitPlans(const Node &node, const Node &f
       auto [priced, isNew] = byRows.try_emplace({microBatch, kept});
       if (isNew)
         priced->second.table = tables_.at(keyOf(from, dp, microBatch), kept, /*forPasses=*/true);
-      auto &[table, bound, saved] = priced->second;
+      auto &[table, bound] = priced->second;
       if (!table) {
         refused_[meshOf(candidate)] = tables_.why();
         continue;
       }
-      if (!mayHold(*table, node, pp))
-        continue;
       for (cost::Order order : space_.orders(pp)) {
         if (stagingOf(pp, order) != node.staging)
           continue;
@@ -225,7 +219,7 @@ template <class Visit> void Searcher::visitPlans(const Node &node, const Node &f
         cost::Machine machine = machineOf(candidate, options);
         if (!bound || !isOurs_) {
           cost::PartPrices prices = cost::priceParts(*table, machine);
-          if (!isOwn && node.zero >= 2 && from.zero < 2)
+          if (node.zero >= 2 && from.zero < 2)
             leaveOutSums(prices, *table, machine);
           bound.emplace(prices, *table, machine);
         }
@@ -303,7 +297,7 @@ void Searcher::estimate(const std::vector<Work> &works) {
     cost::Machine machine = machineOf(works[i].candidate, options);
     cost::Table table = cost::withStates(*tables[i], machine.choices, /*hasWork=*/true);
     cost::PartPrices prices = cost::priceParts(table, machine);
-    if (machine.choices.zero >= 2)
+    if (machine.choices.zero >= 2 && firsts_.at(works[i].candidate.layout).zero < 2)
       leaveOutSums(prices, table, machine);
     // Leaves the order out where tables do not tell gradients of weights from backward, which fill its gaps.
     const Candidate &candidate = works[i].candidate;
