@@ -1,10 +1,8 @@
 #include "lib/advise/Fixes.h"
 
 #include "lib/advise/Changes.h"
-#include "lib/pipeline/Pipeline.h"
 #include "lib/predict/Predict.h"
-#include "lib/simulate/Forecast.h"
-#include "passes/6-emit/Emit.h"
+#include "lib/predict/SimulatePlan.h"
 #include "llvm/Support/FileSystem.h"
 
 #include <algorithm>
@@ -18,40 +16,13 @@ using report::Traffic;
 
 namespace {
 
-cost::Number numberOf(Precision precision) {
-  return precision == Precision::Fp32 ? cost::Number::Fp32
-         : precision == Precision::Bf16 ? cost::Number::Bf16
-                                        : cost::Number::Fp16;
-}
-
 // Returns the machine for which llmc compile predicts a program of these options; nullopt where they do not fit it.
-std::optional<cost::Machine> machineFor(predict::PriceOptions prices, CompileOptions options, std::string &why) {
-  prices.precision = numberOf(options.precision.value_or(Precision::Fp32));
-  prices.gradients = numberOf(options.gradDtype);
-  if (options.reduceDtype)
-    prices.reduced = numberOf(*options.reduceDtype);
+std::optional<cost::Machine> machineFor(const predict::PriceOptions &prices, CompileOptions options, std::string &why) {
   std::vector<std::string> errors;
-  auto machine = predict::resolve(prices, options, /*hasDataSize=*/true, errors);
+  auto machine = predict::resolve(predict::asCompiled(prices, options), options, /*hasDataSize=*/true, errors);
   if (!errors.empty())
     why = errors.front();
   return errors.empty() ? machine : std::nullopt;
-}
-
-// Sets what the simulated plan takes, compiled without machine code. False after diagnostics.
-bool simulatePlan(mlir::MLIRContext &context, CompileOptions options, const cost::Machine &machine, Predicted &out) {
-  options.weights = "random";
-  mlir::OwningOpRef<mlir::ModuleOp> module = readModel(context, options);
-  planfile::ProgramT program;
-  if (!module || failed(runPhases(*module, options, Phase::Import, Phase::Emit)) ||
-      failed(emit::writePlan(*module, program)))
-    return false;
-  auto forecast = simulate::forecast(program, machine);
-  if (!forecast)
-    return false;
-  out.step = forecast->timeline.step;
-  out.peak = forecast->processPeak;
-  out.fits = out.peak <= machine.cluster.memoryBytes * machine.cluster.host->cores;
-  return true;
 }
 
 // Returns the flags with all sizes of the mesh and the rows of a step, so that one of them can be changed alone.
@@ -131,7 +102,12 @@ std::optional<Predicted> Advisor::predict(const Flags &flags) {
       out.peak = std::max(out.peak, stage.sum());
     out.fits = out.peak <= cost::usableMemory(machine->cluster) &&
                (options->memoryLimit == 0 || out.peak <= double(options->memoryLimit));
-    isPredicted = !machine->cluster.host || simulatePlan(models_.context(), *options, prediction->machine, out);
+    // Takes the simulated plan where ranks share cores.
+    if (const auto &host = machine->cluster.host) {
+      isPredicted = succeeded(predict::simulatePlan(models_.context(), *options, *prediction));
+      out.step = prediction->time.step, out.peak = prediction->processPeak;
+      out.fits = out.peak <= machine->cluster.memoryBytes * host->cores;
+    }
   }
   if (!isPredicted && !now_)
     whyNot_ = why;

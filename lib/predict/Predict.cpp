@@ -1,5 +1,6 @@
 #include "lib/predict/Predict.h"
 
+#include "lib/predict/PriceOptions.h"
 #include "lib/predict/Tables.h"
 #include "mlir/IR/Diagnostics.h"
 
@@ -87,7 +88,7 @@ bool predict::price(Prediction &prediction) {
     if (auto table = prediction.tables.find(machine.choices.recompute); table != prediction.tables.end())
       prediction.table = table->second;
     if (prediction.workspace && prediction.table.workspace.empty()) {
-      auto workspace = prediction.workspace->measure(modeOf(machine.choices.recompute));
+      auto workspace = prediction.workspace->measure(recomputeOf(machine.choices.recompute));
       isMeasured &= workspace.has_value();
       prediction.table.workspace = workspace.value_or(std::map<cost::ChunkShape, cost::Workspace>());
     }

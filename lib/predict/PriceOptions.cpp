@@ -6,6 +6,50 @@ using namespace llmc;
 using namespace llmc::cost;
 using llmc::support::text;
 
+Number predict::numberOf(Precision precision) {
+  return precision == Precision::Fp32 ? Number::Fp32 : precision == Precision::Bf16 ? Number::Bf16 : Number::Fp16;
+}
+
+Precision predict::precisionOf(Number number) {
+  return number == Number::Fp32 ? Precision::Fp32 : number == Number::Fp16 ? Precision::Fp16 : Precision::Bf16;
+}
+
+Kept predict::keptOf(Recompute recompute) {
+  return recompute == Recompute::Full ? Kept::Full : recompute == Recompute::Selective ? Kept::Selective : Kept::All;
+}
+
+Recompute predict::recomputeOf(Kept kept) {
+  return kept == Kept::Full ? Recompute::Full : kept == Kept::Selective ? Recompute::Selective : Recompute::None;
+}
+
+Order predict::orderOf(Schedule schedule) {
+  switch (schedule) {
+  case Schedule::GPipe:
+    return Order::GPipe;
+  case Schedule::Interleaved:
+    return Order::Interleaved;
+  case Schedule::ZeroBubble:
+    return Order::ZeroBubble;
+  default:
+    return Order::OneFOneB;
+  }
+}
+
+Schedule predict::scheduleOf(Order order) {
+  for (Schedule schedule : {Schedule::GPipe, Schedule::Interleaved, Schedule::ZeroBubble})
+    if (orderOf(schedule) == order)
+      return schedule;
+  return Schedule::OneFOneB;
+}
+
+predict::PriceOptions predict::asCompiled(PriceOptions prices, const CompileOptions &options) {
+  prices.precision = numberOf(options.precision.value_or(Precision::Fp32));
+  prices.gradients = numberOf(options.gradDtype);
+  if (options.reduceDtype)
+    prices.reduced = numberOf(*options.reduceDtype);
+  return prices;
+}
+
 std::optional<Cluster> predict::clusterOf(const PriceOptions &prices, std::vector<std::string> &errors) {
   if (prices.gpu.empty() && prices.cluster.empty()) {
     std::string names;
@@ -45,23 +89,6 @@ AttentionKernel predict::newestKernel(const Cluster &cluster, bool unfused) {
 
 namespace {
 
-Kept keptOf(Recompute recompute) {
-  return recompute == Recompute::Full ? Kept::Full : recompute == Recompute::Selective ? Kept::Selective : Kept::All;
-}
-
-Order orderOf(Schedule schedule) {
-  switch (schedule) {
-  case Schedule::GPipe:
-    return Order::GPipe;
-  case Schedule::Interleaved:
-    return Order::Interleaved;
-  case Schedule::ZeroBubble:
-    return Order::ZeroBubble;
-  default:
-    return Order::OneFOneB;
-  }
-}
-
 // Sets the size of dp by the number of accelerators where nothing else says it.
 void fitRanks(const Cluster &cluster, CompileOptions &options, bool hasDataSize, std::vector<std::string> &errors) {
   if (!cluster.gpus)
@@ -90,18 +117,13 @@ std::optional<Machine> predict::resolve(const PriceOptions &prices, CompileOptio
   c.precision = prices.precision.value_or(cpu ? Number::Fp32 : Number::Bf16);
   if (c.precision == Number::Fp8 && cluster->peakFp8 <= 0)
     errors.push_back(text("--precision fp8: ", cluster->name, " has no products in fp8; use bf16"));
-  options.precision = c.precision == Number::Fp32   ? Precision::Fp32
-                      : c.precision == Number::Fp16 ? Precision::Fp16
-                                                    : Precision::Bf16;
+  options.precision = precisionOf(c.precision);
   c.gradients = prices.gradients.value_or(Number::Fp32);
   c.reduced = prices.reduced.value_or(c.gradients);
   if (c.software == Profile::Llmc) { // whose plans have these sums
-    auto typeOf = [](Number number) {
-      return number == Number::Bf16 ? Precision::Bf16 : number == Number::Fp16 ? Precision::Fp16 : Precision::Fp32;
-    };
-    options.gradDtype = typeOf(c.gradients);
+    options.gradDtype = precisionOf(c.gradients);
     if (prices.reduced)
-      options.reduceDtype = typeOf(*prices.reduced);
+      options.reduceDtype = precisionOf(*prices.reduced);
   }
   c.moments = prices.moments.value_or(Number::Fp32);
   c.attention = prices.attention.value_or(newestKernel(*cluster, prices.unfused.value_or(false)));

@@ -23,6 +23,17 @@ struct PriceOptions {
   std::optional<bool> overlap, cudaGraphs, launchBlocking, expertOverlap, tensorOverlap, pipelineScatter;
 };
 
+// Returns how a price names a choice of a compilation, and the other way round.
+cost::Number numberOf(Precision precision);
+Precision precisionOf(cost::Number number); // fp8 keeps 16 bits elsewhere: bf16
+cost::Order orderOf(Schedule schedule);
+Schedule scheduleOf(cost::Order order);
+cost::Kept keptOf(Recompute recompute);
+Recompute recomputeOf(cost::Kept kept);
+
+// Returns the prices with the types of numbers that options of a compilation have.
+PriceOptions asCompiled(PriceOptions prices, const CompileOptions &options);
+
 // Returns the cluster with what flags say in place of it; nullopt after an error.
 std::optional<cost::Cluster> clusterOf(const PriceOptions &prices, std::vector<std::string> &errors);
 // Names the kernel of attention that a stack of the accelerator's time has.

@@ -1,14 +1,15 @@
-// Implements predictions for processors that were measured: their ranks share cores, which no table tells of.
-#include "tools/llmc/SimulatePlan.h"
+#include "lib/predict/SimulatePlan.h"
 
 #include "lib/pipeline/Pipeline.h"
+#include "lib/predict/PriceOptions.h"
 #include "lib/simulate/Forecast.h"
 #include "passes/6-emit/Emit.h"
 
 #include <algorithm>
 
-namespace llmc {
 using namespace mlir;
+using namespace llmc;
+
 namespace {
 
 // Returns the part of a step that communication over an axis belongs to.
@@ -48,10 +49,9 @@ void addRank(const simulate::RankTime &rank, double beside, cost::TimeParts &par
 
 } // namespace
 
-LogicalResult simulatePlan(MLIRContext &context, CompileOptions options, predict::Prediction &prediction) {
+LogicalResult predict::simulatePlan(MLIRContext &context, CompileOptions options, Prediction &prediction) {
   options.weights = "random";
-  cost::Kept kept = prediction.machine.choices.recompute;
-  options.recompute = kept == cost::Kept::Full ? Recompute::Full : kept == cost::Kept::Selective ? Recompute::Selective : Recompute::None;
+  options.recompute = recomputeOf(prediction.machine.choices.recompute);
   OwningOpRef<ModuleOp> module = readModel(context, options);
   planfile::ProgramT program;
   if (!module || failed(runPhases(*module, options, Phase::Import, Phase::Emit)) ||
@@ -69,5 +69,3 @@ LogicalResult simulatePlan(MLIRContext &context, CompileOptions options, predict
   prediction.processPeak = forecast->processPeak;
   return success();
 }
-
-} // namespace llmc

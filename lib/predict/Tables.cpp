@@ -6,6 +6,7 @@
 #include "lib/predict/ExtractPlanTable.h"
 #include "lib/predict/ExtractTable.h"
 #include "lib/predict/Layers.h"
+#include "lib/predict/PriceOptions.h"
 #include "passes/2-train/DivideLayers/Costs.h"
 
 using namespace llmc;
@@ -26,10 +27,6 @@ CompileOptions predict::optionsOfTable(CompileOptions options, bool isOurs) {
   options.leavesOutAngles = !isOurs;
   options.verifiesIr = false;
   return options;
-}
-
-Recompute predict::modeOf(cost::Kept kept) {
-  return kept == cost::Kept::Full ? Recompute::Full : kept == cost::Kept::Selective ? Recompute::Selective : Recompute::None;
 }
 
 namespace {
@@ -92,7 +89,7 @@ template <class Set>
 bool makeTables(const Partitioned &from, CompileOptions chosen, llvm::ArrayRef<cost::Kept> kept, Tables &out, Set set) {
   for (cost::Kept each : kept) {
     mlir::OwningOpRef<mlir::ModuleOp> kernels = (*from.module).clone();
-    chosen.recompute = predict::modeOf(each);
+    chosen.recompute = predict::recomputeOf(each);
     if (failed(findKernels(*kernels, chosen)))
       return false;
     set(out.of[each], predict::extractPlanTable(*kernels, from.bodies));

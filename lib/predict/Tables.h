@@ -27,9 +27,6 @@ struct Tables {
 // stay, but for the order of micro-batches; else what the table does not hold has its plain value.
 CompileOptions optionsOfTable(CompileOptions options, bool isOurs);
 
-// Returns how options name what is recomputed.
-Recompute modeOf(cost::Kept kept);
-
 // Returns the tables of options.model for the mesh of the options and `choices`, one for each of `kept`, of which other stacks
 // have one alone. `hasRoom`: memory is that of experts with the room which compile gives them, not of the rows that they get on
 // average, which takes half as long to read. Nullopt after diagnostics: of the model, or of a mesh that does not fit it.

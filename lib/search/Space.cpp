@@ -117,13 +117,8 @@ std::vector<cost::Kept> Space::recomputes() const {
 std::vector<cost::Order> Space::orders(int64_t pp) const {
   if (pp == 1 && (request_.free.schedule || request_.options.scheduleKind() != Schedule::GPipe))
     return {cost::Order::OneFOneB};
-  if (!request_.free.schedule) {
-    Schedule schedule = request_.options.scheduleKind();
-    return {schedule == Schedule::GPipe         ? cost::Order::GPipe
-            : schedule == Schedule::Interleaved ? cost::Order::Interleaved
-            : schedule == Schedule::ZeroBubble  ? cost::Order::ZeroBubble
-                                                : cost::Order::OneFOneB};
-  }
+  if (!request_.free.schedule)
+    return {predict::orderOf(request_.options.scheduleKind())};
   if (!request_.free.virtualStages && request_.options.chunks() > 1)
     return {cost::Order::Interleaved};
   if (!request_.free.virtualStages)
@@ -152,23 +147,16 @@ void Space::apply(const Candidate &candidate, CompileOptions &options, cost::Mac
   options.globalBatch = candidate.microBatch * candidate.microBatches * candidate.dp;
   options.zero = candidate.zero;
   options.sequenceParallel = layout.tp > 1 ? std::optional(layout.sequenceParallel) : std::nullopt;
-  options.recompute = candidate.recompute == cost::Kept::Full        ? Recompute::Full
-                      : candidate.recompute == cost::Kept::Selective ? Recompute::Selective
-                                                                     : Recompute::None;
+  options.recompute = predict::recomputeOf(candidate.recompute);
   options.stages = candidate.stages;
   options.schedule.reset(), options.virtualStages.reset();
   if (candidate.pp > 1 || candidate.order == cost::Order::GPipe)
-    options.schedule = candidate.order == cost::Order::GPipe         ? Schedule::GPipe
-                       : candidate.order == cost::Order::Interleaved ? Schedule::Interleaved
-                       : candidate.order == cost::Order::ZeroBubble  ? Schedule::ZeroBubble
-                                                                     : Schedule::OneFOneB;
+    options.schedule = predict::scheduleOf(candidate.order);
   if (candidate.chunks > 1)
     options.virtualStages = candidate.chunks;
   if (request_.free.gradients) {
     c.gradients = c.reduced = layout.gradients;
-    options.gradDtype = layout.gradients == cost::Number::Bf16   ? Precision::Bf16
-                        : layout.gradients == cost::Number::Fp16 ? Precision::Fp16
-                                                                 : Precision::Fp32;
+    options.gradDtype = predict::precisionOf(layout.gradients);
   }
   c.mesh = options.meshSizes(layout.ep > 1);
   c.chunks = candidate.chunks;

@@ -2,8 +2,8 @@
 #include "tools/llmc/Choose.h"
 
 #include "lib/predict/PredictionText.h"
+#include "lib/predict/SimulatePlan.h"
 #include "lib/support/FlagSetters.h"
-#include "tools/llmc/SimulatePlan.h"
 
 #include <algorithm>
 #include <set>
@@ -48,10 +48,7 @@ std::optional<Choice> requestOf(const CommandLine &line, std::vector<std::string
     return std::nullopt;
   // Computes in what the accelerator is for, where nothing is said.
   if (line.command == "compile")
-    prices.precision = !options.precision                       ? std::optional<cost::Number>()
-                       : *options.precision == Precision::Fp32 ? cost::Number::Fp32
-                       : *options.precision == Precision::Bf16 ? cost::Number::Bf16
-                                                                : cost::Number::Fp16;
+    prices.precision = options.precision ? std::optional(predict::numberOf(*options.precision)) : std::nullopt;
   choice.request.dollarsPerGpuHour = line.dollarsPerGpuHour;
   choice.request.byDollars = line.objective == "tokens_per_dollar";
   const search::Free &free = choice.request.free;
@@ -93,7 +90,7 @@ std::optional<Choice> requestOf(const CommandLine &line, std::vector<std::string
 // Takes simulated steps for those of the table, where ranks share cores, and orders plans by them.
 static bool simulateAll(predict::RaisedModels &models, search::Result &result, size_t count) {
   for (search::Found &found : result.found)
-    if (failed(simulatePlan(models.context(), found.options, found.prediction)))
+    if (failed(predict::simulatePlan(models.context(), found.options, found.prediction)))
       return false;
   std::stable_sort(result.found.begin(), result.found.end(),
                    [](const search::Found &a, const search::Found &b) { return a.prediction.time.step < b.prediction.time.step; });

@@ -1,7 +1,7 @@
 // Implements llmc compare: what differs between two compiled programs, and what that costs on a cluster.
 #include "lib/advise/Comparison.h"
-#include "lib/predict/PriceOptions.h"
 #include "lib/support/Json.h"
+#include "tools/llmc/ClusterOf.h"
 #include "tools/llmc/Commands.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -27,15 +27,9 @@ int simulateStep(advise::Side &side, const cost::Machine &machine) {
 int runCompare(const CommandLine &line) {
   std::optional<cost::Machine> machine;
   if (!line.clusterFlags.empty()) {
-    std::vector<std::string> errors;
-    std::optional<cost::Cluster> cluster = predict::clusterOf(line.prices, errors);
-    for (const std::string &problem : errors)
-      fail(problem);
-    if (!cluster)
+    machine = machineOfPrograms(line);
+    if (!machine)
       return 1;
-    machine.emplace();
-    machine->cluster = std::move(*cluster);
-    machine->choices.attention = predict::newestKernel(machine->cluster);
   }
   auto first = planfile::openEmbeddedProgram(line.options.model), second = planfile::openEmbeddedProgram(line.other);
   for (auto *carried : {&first, &second})

@@ -161,21 +161,13 @@ std::optional<cost::Machine> machineOf(const CommandLine &line, bool &isValid) {
   isValid = true;
   if (!line.has("--gpu") && !line.has("--cluster"))
     return std::nullopt;
-  auto numberOf = [](Precision precision) {
-    return precision == Precision::Fp32 ? cost::Number::Fp32 : precision == Precision::Bf16 ? cost::Number::Bf16 : cost::Number::Fp16;
-  };
-  predict::PriceOptions prices = line.prices;
   CompileOptions options = line.options;
-  prices.precision = numberOf(options.precision.value_or(Precision::Fp32));
-  prices.gradients = numberOf(options.gradDtype);
-  if (options.reduceDtype)
-    prices.reduced = numberOf(*options.reduceDtype);
   std::vector<std::string> errors;
   if (options.infer)
     errors.push_back("--gpu and --cluster predict a step of a training; leave them out with --infer");
   if (isDump(options.model))
     errors.push_back("--gpu and --cluster predict from a model, and MODEL is IR; leave them out");
-  auto machine = predict::resolve(prices, options, /*hasDataSize=*/true, errors);
+  auto machine = predict::resolve(predict::asCompiled(line.prices, options), options, /*hasDataSize=*/true, errors);
   for (const std::string &error : errors)
     fail(error);
   isValid = errors.empty();

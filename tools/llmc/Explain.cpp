@@ -6,6 +6,7 @@
 #include "lib/planfile/EmbeddedProgram.h"
 #include "lib/report/Explain.h"
 #include "lib/support/Json.h"
+#include "tools/llmc/ClusterOf.h"
 #include "tools/llmc/Commands.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -34,23 +35,17 @@ std::optional<CompileOptions> optionsOf(const std::string &model, const advise::
 // Adds to an answer what a step of the program takes on a cluster, and what else could be chosen. Returns an exit code.
 int addCosts(nlohmann::json &answer, const CommandLine &line, const planfile::EmbeddedProgram &carried) {
   const std::string &path = line.options.model;
-  std::vector<std::string> errors;
-  std::optional<cost::Cluster> cluster = predict::clusterOf(line.prices, errors);
-  for (const std::string &problem : errors)
-    fail(problem);
-  if (!cluster)
+  std::optional<cost::Machine> machine = machineOfPrograms(line);
+  if (!machine)
     return 1;
   auto request = advise::readRequest(*carried.payload);
   if (!request)
     return fail(path + ": " + request.message());
-  cost::Machine machine;
-  machine.cluster = std::move(*cluster);
-  machine.choices.attention = predict::newestKernel(machine.cluster);
-  auto forecast = simulate::forecast(*carried.program, machine);
+  auto forecast = simulate::forecast(*carried.program, *machine);
   if (!forecast)
     return fail(path + ": " + forecast.message());
   report::PlanIndex book(*carried.program);
-  advise::addPrices(answer, book, *forecast, machine);
+  advise::addPrices(answer, book, *forecast, *machine);
   if (!*request) {
     answer["no_fixes"] = "the program does not record the flags of its compilation: it was made of IR, or by an older llmc";
     return 0;

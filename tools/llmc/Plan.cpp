@@ -2,11 +2,11 @@
 #include "tools/llmc/Choose.h"
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Diagnostics.h"
-#include "tools/llmc/SimulatePlan.h"
 
 #include "lib/pipeline/Pipeline.h"
 #include "lib/predict/Predict.h"
 #include "lib/predict/PredictionText.h"
+#include "lib/predict/SimulatePlan.h"
 #include "lib/search/ResultText.h"
 #include "lib/support/Json.h"
 #include "llvm/Support/raw_ostream.h"
@@ -87,7 +87,7 @@ int runPlan(const CommandLine &line) {
     return 1;
   if (!predict::price(*prediction))
     return 1;
-  if (prediction->machine.cluster.host && failed(simulatePlan(context, options, *prediction)))
+  if (prediction->machine.cluster.host && failed(predict::simulatePlan(context, options, *prediction)))
     return 1;
   // A run of another stack is predicted as it is: nothing is chosen.
   std::string lack = predict::lackOfMemory(*prediction);

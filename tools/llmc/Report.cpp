@@ -5,6 +5,7 @@
 #include "lib/support/Json.h"
 #include "lib/support/OutputConflicts.h"
 #include "lib/support/OutputFile.h"
+#include "tools/llmc/ClusterOf.h"
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Files.h"
 #include "llvm/Support/raw_ostream.h"
@@ -27,11 +28,8 @@ support::Status checkOutput(std::vector<support::NamedFile> inputs, const suppor
 } // namespace
 
 int runReport(const CommandLine &line) {
-  std::vector<std::string> errors;
-  std::optional<cost::Cluster> cluster = predict::clusterOf(line.prices, errors);
-  for (const std::string &problem : errors)
-    fail(problem);
-  if (!cluster)
+  std::optional<cost::Machine> machine = machineOfPrograms(line);
+  if (!machine)
     return 1;
   const std::string &path = line.options.model, &output = line.options.output;
   if (!output.empty())
@@ -41,10 +39,7 @@ int runReport(const CommandLine &line) {
   auto carried = planfile::openEmbeddedProgram(path);
   if (!carried)
     return fail(carried.message() + "; report takes a program that llmc compile wrote");
-  cost::Machine machine;
-  machine.cluster = std::move(*cluster);
-  machine.choices.attention = predict::newestKernel(machine.cluster);
-  auto document = page::documentOf(*carried->program, machine, line.measured);
+  auto document = page::documentOf(*carried->program, *machine, line.measured);
   if (!document)
     return fail(document.message());
   if (!output.empty())

@@ -1,9 +1,9 @@
 // Implements llmc trace: simulates a step of a compiled program, and writes what runs when.
 #include "lib/planfile/EmbeddedProgram.h"
-#include "lib/predict/PriceOptions.h"
 #include "lib/simulate/Forecast.h"
 #include "lib/support/Json.h"
 #include "lib/support/OutputConflicts.h"
+#include "tools/llmc/ClusterOf.h"
 #include "tools/llmc/Commands.h"
 #include "tools/llmc/Files.h"
 #include "llvm/Support/raw_ostream.h"
@@ -15,11 +15,8 @@ int runTrace(const CommandLine &line) {
     llvm::errs() << "llmc: error: " << message << "\n";
     return 1;
   };
-  std::vector<std::string> errors;
-  std::optional<cost::Cluster> cluster = predict::clusterOf(line.prices, errors);
-  for (const std::string &problem : errors)
-    fail(problem);
-  if (!cluster)
+  std::optional<cost::Machine> machine = machineOfPrograms(line);
+  if (!machine)
     return 1;
   const std::string &path = line.options.model, &output = line.options.output;
   if (!output.empty()) {
@@ -30,10 +27,7 @@ int runTrace(const CommandLine &line) {
   auto carried = planfile::openEmbeddedProgram(path);
   if (!carried)
     return fail(carried.message() + "; trace takes a program that llmc compile wrote");
-  cost::Machine machine;
-  machine.cluster = std::move(*cluster);
-  machine.choices.attention = predict::newestKernel(machine.cluster);
-  auto forecast = simulate::forecast(*carried->program, machine);
+  auto forecast = simulate::forecast(*carried->program, *machine);
   if (!forecast)
     return fail(path + ": " + forecast.message());
   if (!output.empty())
@@ -42,7 +36,7 @@ int runTrace(const CommandLine &line) {
   if (line.json)
     llvm::outs() << support::jsonText(simulate::forecastJson(*forecast), 2) << "\n";
   else
-    llvm::outs() << simulate::forecastText(*forecast, machine);
+    llvm::outs() << simulate::forecastText(*forecast, *machine);
   return 0;
 }
 
