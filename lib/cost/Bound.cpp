@@ -27,6 +27,12 @@ StepBound::StepBound(const PartPrices &prices, const Table &table, const Machine
     until_.emplace_back(until_.back()) += kinds[kind];
 }
 
+double StepBound::ofOne(double ranks, const Machine &machine) const {
+  Sum all = until_.back();
+  all += before_, all += after_;
+  return (all.forward + all.backward + all.weights) * machine.pace(ranks);
+}
+
 double StepBound::of(const std::vector<int64_t> &layers, const Machine &machine) const {
   const Choices &choices = machine.choices;
   const size_t p = size_t(choices.mesh.pp), chunks = layers.size();

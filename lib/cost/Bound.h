@@ -19,6 +19,9 @@ public:
   // stages 1 and 2 gather weights when all passes have ended.
   double of(const std::vector<int64_t> &layers, const Machine &machine) const;
 
+  // Returns seconds that one rank's passes of one micro-batch take, of all layers, on a machine of `ranks`.
+  double ofOne(double ranks, const Machine &machine) const;
+
 private:
   struct Sum {
     double forward = 0, backward = 0, weights = 0; // seconds; `weights` is what a schedule splits from `backward`

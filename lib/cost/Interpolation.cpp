@@ -33,9 +33,10 @@ private:
   template <class OfWork> void walkWork(OfWork &work) {
     v_.same(int64_t(work.products.size()));
     for (auto &p : work.products) {
-      for (auto *number : {&p.rows, &p.columns, &p.depth, &p.batch, &p.resultBytes})
+      for (auto *number : {&p.rows, &p.columns, &p.batch, &p.resultBytes})
         v_.number(*number);
       v_.count(p.experts);
+      v_.depth(p);
       v_.same(p.merged), v_.same(p.ofWeights), v_.same(p.accumulates);
     }
     v_.same(int64_t(work.attentions.size()));
@@ -72,40 +73,57 @@ private:
   Visitor &v_;
 };
 
-// Lists what a walk visits.
-template <class Number, class Count> struct List {
-  std::vector<Number *> numbers;
-  std::vector<Count *> counts, groups;
-  std::vector<int64_t> structure;
+// Returns the number of matrices that a product has.
+double matricesOf(const Product &product) { return double(std::max<int64_t>(1, product.experts)); }
 
-  void number(Number &number) { numbers.push_back(&number); }
-  void count(Count &count) { counts.push_back(&count); }
-  void ranks(Count &count) { groups.push_back(&count); }
-  void same(int64_t value) { structure.push_back(value); }
+struct Reader {
+  TableNumbers &list;
+
+  void number(double value) { list.numbers.push_back(value); }
+  // Adds up the depth of all experts: gradients of their weights sum over the rows of each, of which fewer experts have more.
+  void depth(const Product &product) { list.numbers.push_back(product.depth * matricesOf(product)); }
+  void count(int64_t value) { list.counts.push_back(value); }
+  void ranks(int64_t value) { list.groups.push_back(value); }
+  void same(int64_t value) { list.structure.push_back(value); }
 };
 
-List<const double, const int64_t> listOf(const Table &table) {
-  List<const double, const int64_t> list;
-  Walk<decltype(list), const Table>(table, list);
-  return list;
-}
+struct Writer {
+  const TableNumbers &list;
+  size_t number_ = 0, count_ = 0, group_ = 0;
+
+  void number(double &value) { value = list.numbers[number_++]; }
+  void depth(Product &product) { product.depth = list.numbers[number_++] / matricesOf(product); }
+  void count(int64_t &value) { value = list.counts[count_++]; }
+  void ranks(int64_t &value) { value = list.groups[group_++]; }
+  void same(int64_t) {}
+};
 
 } // namespace
 
-bool llmc::cost::addDifference(Table &sum, const Table &base, const Table &sample, double share, double from, double to) {
-  List<double, int64_t> own;
-  Walk<decltype(own), Table>(sum, own);
-  auto less = listOf(base), more = listOf(sample);
-  if (own.structure != less.structure || own.structure != more.structure)
+TableNumbers llmc::cost::numbersOf(const Table &table) {
+  TableNumbers list;
+  Reader reader{list};
+  Walk<Reader, const Table>(table, reader);
+  return list;
+}
+
+void llmc::cost::setNumbers(Table &table, const TableNumbers &numbers) {
+  Writer writer{numbers};
+  Walk<Writer, Table>(table, writer);
+}
+
+bool llmc::cost::addDifference(TableNumbers &sum, const TableNumbers &base, const TableNumbers &sample, double share, double from,
+                               double to) {
+  if (sum.structure != base.structure || sum.structure != sample.structure)
     return false;
-  for (size_t i = 0; i < own.numbers.size(); ++i)
-    *own.numbers[i] += share * (*more.numbers[i] - *less.numbers[i]);
-  for (size_t i = 0; i < own.counts.size(); ++i)
-    *own.counts[i] += std::llround(share * double(*more.counts[i] - *less.counts[i]));
-  for (size_t i = 0; i < own.groups.size(); ++i)
-    if (*more.groups[i] != *less.groups[i] && from != 1) {
-      double power = std::round(std::log(double(*more.groups[i]) / double(*less.groups[i])) / std::log(from));
-      *own.groups[i] = std::max<int64_t>(1, std::llround(double(*own.groups[i]) * std::pow(to, power)));
+  for (size_t i = 0; i < sum.numbers.size(); ++i)
+    sum.numbers[i] += share * (sample.numbers[i] - base.numbers[i]);
+  for (size_t i = 0; i < sum.counts.size(); ++i)
+    sum.counts[i] += std::llround(share * double(sample.counts[i] - base.counts[i]));
+  for (size_t i = 0; i < sum.groups.size(); ++i)
+    if (sample.groups[i] != base.groups[i] && from != 1) {
+      double power = std::round(std::log(double(sample.groups[i]) / double(base.groups[i])) / std::log(from));
+      sum.groups[i] = std::max<int64_t>(1, std::llround(double(sum.groups[i]) * std::pow(to, power)));
     }
   return true;
 }

@@ -1,5 +1,5 @@
 // Computes the table of a mesh from tables of others: each number of a table is affine in the rows of a micro-batch and in
-// the shares of data-parallel ranks and of ranks of experts. Tests: test/search/SampledTablesTest.cpp (beside tables that
+// the shares of data-parallel ranks and of ranks of experts; of products of several experts the depth of all together is. Tests: test/search/SampledTablesTest.cpp (beside tables that
 // were read).
 #ifndef LLMC_LIB_COST_INTERPOLATION_H
 #define LLMC_LIB_COST_INTERPOLATION_H
@@ -8,10 +8,22 @@
 
 namespace llmc::cost {
 
+// Holds what a table consists of: numbers that are affine, counts of experts, sizes and strides of groups, and the rest, which is
+// structure: equal in tables of the same kernels and collectives.
+struct TableNumbers {
+  std::vector<double> numbers;
+  std::vector<int64_t> counts, groups, structure;
+};
+
+TableNumbers numbersOf(const Table &table);
+
 // Adds to `sum` so much of what `sample` has more than `base`: `share` of all numbers. Sizes and strides of groups are products
 // of sizes of axes: what grows with the axis by which the sample has `from` times the ranks of the base grows by `to`. False if
 // the tables have other kernels or collectives, and `sum` is then as it was.
-bool addDifference(Table &sum, const Table &base, const Table &sample, double share, double from, double to);
+bool addDifference(TableNumbers &sum, const TableNumbers &base, const TableNumbers &sample, double share, double from, double to);
+
+// Sets the numbers of a table of the same structure.
+void setNumbers(Table &table, const TableNumbers &numbers);
 
 } // namespace llmc::cost
 

@@ -86,13 +86,14 @@ void takeMemory(cost::Table &table, const cost::Table &from) {
 
 // Calls set(table, made) for the table of each choice of what is recomputed. False after diagnostics.
 template <class Set>
-bool makeTables(const Partitioned &from, CompileOptions chosen, llvm::ArrayRef<cost::Kept> kept, Tables &out, Set set) {
+bool makeTables(const Partitioned &from, CompileOptions chosen, llvm::ArrayRef<cost::Kept> kept, std::map<cost::Kept, cost::Table> &out,
+                Set set) {
   for (cost::Kept each : kept) {
     mlir::OwningOpRef<mlir::ModuleOp> kernels = (*from.module).clone();
     chosen.recompute = predict::recomputeOf(each);
     if (failed(findKernels(*kernels, chosen)))
       return false;
-    set(out.of[each], predict::extractPlanTable(*kernels, from.bodies));
+    set(out[each], predict::extractPlanTable(*kernels, from.bodies));
   }
   return true;
 }
@@ -112,10 +113,10 @@ void spreadCosts(mlir::ModuleOp module, stages::LayerCosts &costs) {
 } // namespace
 
 std::optional<Tables> predict::readTables(RaisedModels &models, const CompileOptions &options, const cost::Choices &choices,
-                                          llvm::ArrayRef<cost::Kept> kept, bool hasRoom) {
+                                          llvm::ArrayRef<cost::Kept> kept, Room room, bool splits) {
   bool isOurs = choices.software == cost::Profile::Llmc;
   CompileOptions own = optionsOfTable(options, isOurs), roomy = own;
-  Partitioned partitioned = partition(models, own, choices, /*asRows=*/true);
+  Partitioned partitioned = partition(models, own, choices, /*asRows=*/room != Room::Compiled);
   if (!partitioned.module)
     return std::nullopt;
   mlir::ModuleOp module = *partitioned.module;
@@ -124,12 +125,18 @@ std::optional<Tables> predict::readTables(RaisedModels &models, const CompileOpt
     out.of[cost::Kept::All] = extractTable(module, choices.software, partitioned.bodies);
   } else {
     auto take = [](cost::Table &table, cost::Table made) { table = std::move(made); };
-    if (!makeTables(partitioned, own, kept, out, take))
+    if (!makeTables(partitioned, own, kept, out.of, take))
       return std::nullopt;
+    if (splits && own.pp > 1) { // differs in its kernels alone
+      CompileOptions split = own;
+      split.schedule = Schedule::ZeroBubble;
+      if (!makeTables(partitioned, split, kept, out.split, take))
+        return std::nullopt;
+    }
     // Takes memory of a plan that has the room which compile gives experts, and time of one that has their rows.
-    if (hasRoom && own.moeBudget != roomy.moeBudget) {
+    if (room == Room::Both && own.moeBudget != roomy.moeBudget) {
       Partitioned more = partition(models, roomy, choices, /*asRows=*/false);
-      if (!more.module || !makeTables(more, roomy, kept, out, takeMemory))
+      if (!more.module || !makeTables(more, roomy, kept, out.of, takeMemory))
         return std::nullopt;
     }
   }
@@ -138,8 +145,9 @@ std::optional<Tables> predict::readTables(RaisedModels &models, const CompileOpt
     out.model = name.str();
   if (auto tokens = model ? model.getAs<mlir::IntegerAttr>("sequence") : mlir::IntegerAttr())
     out.sequence = tokens.getInt();
-  for (auto &[each, table] : out.of)
-    table.tokens = double(out.sequence * choices.microBatch);
+  for (auto *tables : {&out.of, &out.split})
+    for (auto &[each, table] : *tables)
+      table.tokens = double(out.sequence * choices.microBatch);
   out.costs = std::move(partitioned.costs);
   spreadCosts(module, out.costs);
   out.isShort = bool(layerKinds(module));

@@ -17,6 +17,7 @@ namespace llmc::predict {
 // Holds what is read of a model for a mesh.
 struct Tables {
   std::map<cost::Kept, cost::Table> of; // of other stacks one alone, of Kept::All
+  std::map<cost::Kept, cost::Table> split; // those of a zero-bubble schedule, where they were asked for
   stages::LayerCosts costs;             // of all layers of the model
   std::string model;                    // its name
   int64_t sequence = 0;                 // tokens of a row
@@ -27,11 +28,15 @@ struct Tables {
 // stay, but for the order of micro-batches; else what the table does not hold has its plain value.
 CompileOptions optionsOfTable(CompileOptions options, bool isOurs);
 
+// Says which rows experts have memory for: those that they get on average, the room which compile gives them, or this beside the
+// time of what they get on average, which takes twice as long to read.
+enum class Room : uint8_t { Average, Compiled, Both };
+
 // Returns the tables of options.model for the mesh of the options and `choices`, one for each of `kept`, of which other stacks
-// have one alone. `hasRoom`: memory is that of experts with the room which compile gives them, not of the rows that they get on
-// average, which takes half as long to read. Nullopt after diagnostics: of the model, or of a mesh that does not fit it.
+// have one alone. `splits`: of several stages also those of a zero-bubble schedule. Nullopt after diagnostics: of the model, or
+// of a mesh that does not fit it.
 std::optional<Tables> readTables(RaisedModels &models, const CompileOptions &options, const cost::Choices &choices,
-                                 llvm::ArrayRef<cost::Kept> kept, bool hasRoom = true);
+                                 llvm::ArrayRef<cost::Kept> kept, Room room = Room::Both, bool splits = false);
 
 // Returns the layers of each virtual stage, as compile divides them.
 std::optional<std::vector<int64_t>> divideStages(const stages::LayerCosts &costs, const cost::Choices &choices);

@@ -1,13 +1,11 @@
 #include "lib/search/SampledTables.h"
 
-#include "lib/cost/Interpolation.h"
-
 #include <algorithm>
 
 using namespace llmc;
 using namespace llmc::search;
 
-std::vector<SampledTables::Sample> SampledTables::plan(const TableKey &key, bool forPasses) const {
+std::vector<SampledTables::Sample> SampledTables::plan(const TableKey &key, bool forPasses, double rows) const {
   const Layout &layout = key.layout;
   const int64_t etp = std::max<int64_t>(1, layout.etp);
   auto with = [&](int64_t ep, int64_t dp, int64_t rows) {
@@ -15,12 +13,12 @@ std::vector<SampledTables::Sample> SampledTables::plan(const TableKey &key, bool
     sample.layout.ep = ep, sample.dp = dp, sample.microBatch = rows;
     return sample;
   };
-  const double more = double(key.microBatch - 1); // rows, of which a sample has one more than the base
+  const double more = rows - 1; // rows, of which a sample has one more than the base
   // Leaves groups of one rank for meshes of their own, which have no collectives: what passes take is the same.
   const bool isAlone = key.dp == 1 || (layout.ep > 1 && key.dp * layout.cp * layout.tp == layout.ep * etp);
   if (isAlone && !forPasses) {
     std::vector<Sample> samples{{with(layout.ep, key.dp, 1)}};
-    if (more > 0)
+    if (more != 0)
       samples.push_back({with(layout.ep, key.dp, 2), more});
     return samples;
   }
@@ -41,7 +39,7 @@ std::vector<SampledTables::Sample> SampledTables::plan(const TableKey &key, bool
     many = std::max({many, 2 * few, 2 * largest * etp});
   }
   std::vector<Sample> samples{{with(least, many, 1)}};
-  if (more > 0)
+  if (more != 0)
     samples.push_back({with(least, many, 2), more});
   auto share = [](int64_t here, int64_t base, int64_t sample) {
     return (1.0 / double(here) - 1.0 / double(base)) / (1.0 / double(sample) - 1.0 / double(base));
@@ -56,15 +54,15 @@ std::vector<SampledTables::Sample> SampledTables::plan(const TableKey &key, bool
 
 std::vector<TableKey> SampledTables::samplesOf(const TableKey &key, bool forPasses) const {
   std::vector<TableKey> keys;
-  for (const Sample &sample : plan(key, forPasses))
+  for (const Sample &sample : plan(key, forPasses, double(key.microBatch)))
     keys.push_back(sample.key);
   return keys;
 }
 
 void SampledTables::read(const std::vector<TableKey> &keys) {
   std::vector<TableKey> missing;
-  for (const TableKey &key : keys)
-    if (!tables_.contains(key)) {
+  for (const TableKey &asked : keys)
+    if (TableKey key = readOf(asked); !tables_.contains(key)) {
       missing.push_back(key);
       tables_.try_emplace(key);
     }
@@ -73,37 +71,57 @@ void SampledTables::read(const std::vector<TableKey> &keys) {
     CompileOptions options = request_.options;
     cost::Machine machine = machine_;
     Candidate candidate{key.layout, key.dp, key.staging == Staging::Single ? 1 : 2, 1, key.microBatch, 1,
-                        key.staging == Staging::Split ? cost::Order::ZeroBubble : cost::Order::OneFOneB, key.zero, cost::Kept::All, {}};
+                        cost::Order::OneFOneB, key.zero, cost::Kept::All, {}};
     space_.apply(candidate, options, machine);
     Read &read = tables_.find(key)->second;
-    read.refusal = firstError(models.context(), [&] { read.tables = predict::readTables(models, options, machine.choices, space_.recomputes(), /*hasRoom=*/false); });
+    read.refusal = firstError(models.context(), [&] { read.tables = predict::readTables(models, options, machine.choices, space_.recomputes(), predict::Room::Average, splits_); });
+    if (!read.tables)
+      return;
+    for (const auto &[kept, table] : read.tables->of)
+      read.numbers.emplace(kept, cost::numbersOf(table));
+    for (const auto &[kept, table] : read.tables->split)
+      read.splitNumbers.emplace(kept, cost::numbersOf(table));
   });
   for (const TableKey &key : missing)
     if (const Read &read = tables_.at(key); read.tables && model_.of.empty())
       model_ = *read.tables;
 }
 
-const cost::Table *SampledTables::tableOf(const TableKey &key, cost::Kept kept, std::string &why) const {
-  const Read &read = tables_.at(key);
-  why = read.refusal;
-  if (!read.tables)
+// Returns what was read of a mesh; null if that is nothing.
+const SampledTables::Read *SampledTables::find(const TableKey &key, std::string &why) const {
+  auto found = tables_.find(readOf(key));
+  if (found == tables_.end())
     return nullptr;
-  auto found = read.tables->of.find(kept);
-  return found == read.tables->of.end() ? &read.tables->of.begin()->second : &found->second;
+  why = found->second.refusal;
+  return found->second.tables ? &found->second : nullptr;
 }
 
-std::optional<cost::Table> SampledTables::interpolate(const TableKey &key, cost::Kept kept, bool forPasses, std::string &why) const {
-  std::vector<Sample> samples = plan(key, forPasses);
-  const cost::Table *base = tableOf(samples.front().key, kept, why);
+// Returns what was read for a choice of what is recomputed; other stacks have one table for all.
+template <class Map> static auto &ofKept(Map &map, cost::Kept kept) {
+  auto found = map.find(kept);
+  return found == map.end() ? map.begin()->second : found->second;
+}
+
+std::optional<cost::Table> SampledTables::interpolate(const TableKey &key, cost::Kept kept, bool forPasses, std::string &why,
+                                                      double share) const {
+  std::vector<Sample> samples = plan(key, forPasses, share * double(key.microBatch));
+  const Read *base = find(samples.front().key, why);
   if (!base)
     return std::nullopt;
-  cost::Table sum = *base;
+  const bool isSplit = key.staging == Staging::Split;
+  auto numbersOf = [&](const Read &read) -> const cost::TableNumbers & { return ofKept(isSplit ? read.splitNumbers : read.numbers, kept); };
+  cost::Table table = ofKept(isSplit ? base->tables->split : base->tables->of, kept);
+  if (samples.size() == 1)
+    return table;
+  const cost::TableNumbers &from = numbersOf(*base);
+  cost::TableNumbers sum = from;
   for (size_t i = 1; i < samples.size(); ++i) {
-    const cost::Table *sample = tableOf(samples[i].key, kept, why);
-    if (!sample || !cost::addDifference(sum, *base, *sample, samples[i].share, samples[i].from, samples[i].to))
+    const Read *sample = find(samples[i].key, why);
+    if (!sample || !cost::addDifference(sum, from, numbersOf(*sample), samples[i].share, samples[i].from, samples[i].to))
       return std::nullopt;
   }
-  return sum;
+  cost::setNumbers(table, sum);
+  return table;
 }
 
 std::optional<cost::Table> SampledTables::at(const TableKey &key, cost::Kept kept, bool forPasses) {
@@ -121,8 +139,8 @@ std::optional<cost::Table> SampledTables::at(const TableKey &key, cost::Kept kep
   }
   const bool isRefused = !why_.empty();
   read({key});
-  const cost::Table *table = tableOf(key, kept, why_);
-  if (!table && isRefused)
+  const Read *own = find(key, why_);
+  if (!own && isRefused)
     refused_[layout] = why_;
-  return table ? std::optional(*table) : std::nullopt;
+  return own ? std::optional(ofKept(key.staging == Staging::Split ? own->tables->split : own->tables->of, kept)) : std::nullopt;
 }

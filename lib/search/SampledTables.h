@@ -3,7 +3,9 @@
 #ifndef LLMC_LIB_SEARCH_SAMPLEDTABLES_H
 #define LLMC_LIB_SEARCH_SAMPLEDTABLES_H
 
+#include "lib/cost/Interpolation.h"
 #include "lib/search/Readers.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <map>
 #include <optional>
@@ -28,7 +30,8 @@ struct TableKey {
 class SampledTables {
 public:
   SampledTables(Readers &readers, const Request &request, const cost::Machine &machine, const Space &space)
-      : readers_(readers), request_(request), machine_(machine), space_(space), most_(std::max<int64_t>(8, request.gpus)) {}
+      : readers_(readers), request_(request), machine_(machine), space_(space), most_(std::max<int64_t>(8, request.gpus)),
+        splits_(machine.choices.software == cost::Profile::Llmc && llvm::is_contained(space.orders(2), cost::Order::ZeroBubble)) {}
 
   // Returns the table of a mesh; nullopt if the model refuses it, and why() then says why. `forPasses`: what one micro-batch
   // takes is asked for alone, which the number of data-parallel ranks does not change.
@@ -39,8 +42,9 @@ public:
   std::vector<TableKey> samplesOf(const TableKey &key, bool forPasses) const;
   void read(const std::vector<TableKey> &keys);
 
-  // Returns the table of a mesh whose samples have been read, without reading any other: from several threads at once.
-  std::optional<cost::Table> interpolate(const TableKey &key, cost::Kept kept, bool forPasses, std::string &why) const;
+  // Returns the table of a mesh whose samples have been read, without reading any other: from several threads at once; of
+  // `share` of the rows of a micro-batch.
+  std::optional<cost::Table> interpolate(const TableKey &key, cost::Kept kept, bool forPasses, std::string &why, double share = 1) const;
 
   const predict::Tables &model() const { return model_; } // the first one that was read
   int64_t count() const { return int64_t(tables_.size()); }
@@ -51,18 +55,27 @@ private:
     double share = 0, from = 1, to = 1; // as of cost::addDifference
   };
   // Returns the samples of a key: the first is the base.
-  std::vector<Sample> plan(const TableKey &key, bool forPasses) const;
-  const cost::Table *tableOf(const TableKey &key, cost::Kept kept, std::string &why) const;
-
+  std::vector<Sample> plan(const TableKey &key, bool forPasses, double rows) const;
+  
   struct Read {
     std::optional<predict::Tables> tables;
+    std::map<cost::Kept, cost::TableNumbers> numbers, splitNumbers;
     std::string refusal;
   };
+    // Names the tables that are read together: those of a zero-bubble schedule are read with others of several stages.
+  static TableKey readOf(TableKey key) {
+    if (key.staging == Staging::Split)
+      key.staging = Staging::Several;
+    return key;
+  }
+  const Read *find(const TableKey &key, std::string &why) const;
+
   Readers &readers_;
   const Request &request_;
   const cost::Machine &machine_;
   const Space &space_;
   const int64_t most_; // data-parallel ranks of the samples that have many
+  const bool splits_;  // whether plans may have a zero-bubble schedule
   predict::Tables model_;
   std::map<TableKey, Read> tables_;
   std::set<Layout> apart_; // layouts whose tables are not like those of other sizes of ep
