@@ -79,7 +79,7 @@ ReduceKind llmc::parallel::unreducedKindOf(const ShardingRule &rule, const Facto
 
 // Checks A1 for the attribute `name` of an op, a list for tensors of `types`.
 static LogicalResult verifyList(Operation *op, StringRef name, TypeRange types) {
-  Attribute attr = op->getAttr(name);
+  Attribute attr = op->getDiscardableAttr(name);
   if (!attr)
     return success();
   auto list = dyn_cast<ArrayAttr>(attr);
@@ -93,12 +93,18 @@ static LogicalResult verifyList(Operation *op, StringRef name, TypeRange types) 
     if (!sharding || (type && static_cast<int64_t>(sharding.getDims().size()) != type.getRank()))
       return op->emitOpError("A1: entry ") << i << " of `" << name << "` does not fit "
                                            << std::get<1>(pair) << ", got " << std::get<0>(pair);
-    SmallVector<Axes> all = getAxes(sharding);
-    all.emplace_back(sharding.getUnreduced());
-    for (const Axes &axes : all)
-      for (StringAttr axis : axes)
-        if (!mesh || mesh.getIndex(axis.getValue()) < 0)
-          return op->emitOpError("A1: axis ") << axis << " in `" << name << "` is not in the mesh";
+    auto verifyAxis = [&](StringAttr axis) -> LogicalResult {
+      if (mesh && mesh.getIndex(axis.getValue()) >= 0)
+        return success();
+      return op->emitOpError("A1: axis ") << axis << " in `" << name << "` is not in the mesh";
+    };
+    for (ArrayAttr axes : sharding.getDims())
+      for (StringAttr axis : axes.getAsRange<StringAttr>())
+        if (failed(verifyAxis(axis)))
+          return failure();
+    for (StringAttr axis : sharding.getUnreduced())
+      if (failed(verifyAxis(axis)))
+        return failure();
   }
   return success();
 }
@@ -169,10 +175,16 @@ static FailureOr<Axes> passedThrough(Operation *op, const ShardingRule &rule) {
 }
 
 FailureOr<FactorAxes> llmc::parallel::readFactorAxes(Operation *op) {
+  return readFactorAxes(op, cast<graph::GraphOpInterface>(op).getShardingRule());
+}
+
+FailureOr<FactorAxes> llmc::parallel::readFactorAxes(Operation *op, const ShardingRule &rule) {
+  // Reads nothing where nothing is written: whatever the rule is, all is replicated.
+  if (!op->getDiscardableAttr(kIn) && !op->getDiscardableAttr(kOut))
+    return FactorAxes(rule.factors.size());
   if (failed(verifyList(op, kIn, op->getOperandTypes())) ||
       failed(verifyList(op, kOut, op->getResultTypes())))
     return failure();
-  ShardingRule rule = cast<graph::GraphOpInterface>(op).getShardingRule();
   FactorReader reader(op, rule);
   for (auto [i, dims] : llvm::enumerate(rule.operands))
     if (failed(reader.read(getRequired(op->getOpOperand(i)), dims, "operand " + Twine(i))))
@@ -189,14 +201,18 @@ FailureOr<FactorAxes> llmc::parallel::readFactorAxes(Operation *op) {
     expected.append(passed->begin(), passed->end());
     ShardingAttr sharding = getSharding(result);
     // Looks first for an axis in two places, of which no sharding can be made.
-    llvm::SmallDenseSet<StringAttr> places;
-    for (const Axes &axes : getAxes(sharding))
-      places.insert(axes.begin(), axes.end());
-    for (StringAttr axis : expected)
-      if (!places.insert(axis).second)
+    Axes places;
+    for (ArrayAttr axes : sharding.getDims())
+      llvm::append_range(places, axes.getAsRange<StringAttr>());
+    for (StringAttr axis : expected) {
+      if (llvm::is_contained(places, axis))
         return op->emitOpError("A4: result ")
                << result.getResultNumber() << " is " << sharding << ", and its rule leaves it unreduced over "
                << axis << ", too: an axis may cut one factor of an op";
+      places.push_back(axis);
+    }
+    if (expected.empty() && sharding == sharding.getReduced())
+      continue;
     if (withUnreduced(sharding, expected, kind) != sharding)
       return op->emitOpError("A4: result ")
              << result.getResultNumber() << " is " << sharding << ", its rule makes it "

@@ -68,7 +68,7 @@ static ShardingAttr replicated(Type type) {
 }
 
 static ShardingAttr getEntry(Operation *op, StringRef name, unsigned i, Type type) {
-  auto list = op->getAttrOfType<ArrayAttr>(name);
+  auto list = dyn_cast_or_null<ArrayAttr>(op->getDiscardableAttr(name));
   if (!list || i >= list.size())
     return replicated(type);
   auto entry = dyn_cast<ShardingAttr>(list[i]);
@@ -80,7 +80,7 @@ static void setEntry(Operation *op, StringRef name, TypeRange types, unsigned i,
   SmallVector<Attribute> list;
   for (auto [k, type] : llvm::enumerate(types))
     list.push_back(k == i ? sharding : getEntry(op, name, k, type));
-  op->setAttr(name, ArrayAttr::get(op->getContext(), list));
+  op->setDiscardableAttr(name, ArrayAttr::get(op->getContext(), list));
 }
 
 ShardingAttr llmc::parallel::getSharding(Value value) {
@@ -118,6 +118,38 @@ ShardingAttr llmc::parallel::getRequired(OpOperand &use) {
 void llmc::parallel::setRequired(OpOperand &use, ShardingAttr sharding) {
   setEntry(use.getOwner(), kIn, use.getOwner()->getOperandTypes(), use.getOperandNumber(),
            sharding);
+}
+
+static ArrayAttr listOf(MLIRContext *context, ArrayRef<ShardingAttr> shardings) {
+  return ArrayAttr::get(context, SmallVector<Attribute>(shardings.begin(), shardings.end()));
+}
+
+void llmc::parallel::setShardings(Operation *op, ArrayRef<ShardingAttr> required, ArrayRef<ShardingAttr> defined,
+                                  DictionaryAttr origin) {
+  assert(required.size() == op->getNumOperands() && defined.size() == op->getNumResults());
+  NamedAttrList attributes(op->getDiscardableAttrDictionary());
+  if (!required.empty())
+    attributes.set(kIn, listOf(op->getContext(), required));
+  if (!defined.empty())
+    attributes.set(kOut, listOf(op->getContext(), defined));
+  if (origin)
+    attributes.set(kOrigin, origin);
+  op->setDiscardableAttrs(attributes.getDictionary(op->getContext()));
+}
+
+void llmc::parallel::setArgumentShardings(Operation *parent, ArrayRef<ShardingAttr> shardings) {
+  if (shardings.empty())
+    return;
+  auto func = dyn_cast<func::FuncOp>(parent);
+  if (!func)
+    return parent->setDiscardableAttr(kArgs, listOf(parent->getContext(), shardings));
+  SmallVector<DictionaryAttr> arguments;
+  for (auto [i, sharding] : llvm::enumerate(shardings)) {
+    NamedAttrList attributes(func.getArgAttrDict(i));
+    attributes.set(kSharding, sharding);
+    arguments.push_back(attributes.getDictionary(parent->getContext()));
+  }
+  func.setAllArgAttrs(arguments);
 }
 
 ShardingAttr llmc::parallel::getResultSharding(func::FuncOp func, unsigned i) {

@@ -91,6 +91,12 @@ void setSharding(mlir::Value value, ShardingAttr sharding);
 // Returns the sharding that the user of `use` requires.
 ShardingAttr getRequired(mlir::OpOperand &use);
 void setRequired(mlir::OpOperand &use, ShardingAttr sharding);
+// Writes the shardings that an op requires of all its operands and defines of all its results at once, which costs as much
+// as one of them alone; and its origin, if any.
+void setShardings(mlir::Operation *op, llvm::ArrayRef<ShardingAttr> required, llvm::ArrayRef<ShardingAttr> defined,
+                  mlir::DictionaryAttr origin = {});
+// Writes those of all arguments of a function or of a repeat's body at once.
+void setArgumentShardings(mlir::Operation *parent, llvm::ArrayRef<ShardingAttr> shardings);
 // Returns the sharding that the return of `func` requires of result `i`.
 ShardingAttr getResultSharding(mlir::func::FuncOp func, unsigned i);
 // Removes parallel.in, out and args from an op.
@@ -142,6 +148,8 @@ graph::ReduceKind unreducedKindOf(const graph::ShardingRule &rule, const FactorA
 // broadcast dimensions are not cut; A4 results are unreduced over the axes of reduced factors that
 // they lack, and of linear operands; A5 unreduced operands are one of the op's linear sets.
 mlir::FailureOr<FactorAxes> readFactorAxes(mlir::Operation *op);
+// Does the same for an op whose rule is known.
+mlir::FailureOr<FactorAxes> readFactorAxes(mlir::Operation *op, const graph::ShardingRule &rule);
 
 // Checks all annotations of a module: readFactorAxes on every op; A6 operands, body arguments,
 // yields and results of a repeat agree, and the layer dimension is not cut; A7 a function argument

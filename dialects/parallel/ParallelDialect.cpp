@@ -113,10 +113,12 @@ void ShardingAttr::print(AsmPrinter &printer) const {
 LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    ArrayRef<ArrayAttr> dims, ArrayRef<StringAttr> unreduced,
                                    ReduceKind) {
-  llvm::StringSet<> seen;
+  SmallVector<StringRef> seen; // few, so that a list is faster than a set
   auto add = [&](StringRef axis) -> LogicalResult {
-    if (seen.insert(axis).second)
+    if (!llvm::is_contained(seen, axis)) {
+      seen.push_back(axis);
       return success();
+    }
     return emitError() << "C1: axis \"" << axis << "\" stands twice in one sharding";
   };
   for (ArrayAttr axes : dims)
@@ -155,6 +157,8 @@ bool ShardingAttr::isUnreducedOver(StringRef axis) const {
 }
 
 ShardingAttr ShardingAttr::getReduced() const {
+  if (getUnreduced().empty() && getKind() == ReduceKind::sum)
+    return *this;
   return get(getContext(), getDims(), {}, ReduceKind::sum);
 }
 

@@ -8,6 +8,12 @@ using namespace mlir;
 using namespace parallel;
 using graph::FactorKind;
 
+// Returns the axes of the factors of an op; none where its annotations contradict its rule, which has been reported.
+static FactorAxes readOr(Operation *op, const graph::ShardingRule &rule) {
+  FailureOr<FactorAxes> axes = readFactorAxes(op, rule);
+  return succeeded(axes) ? *axes : FactorAxes(rule.factors.size());
+}
+
 AxisPropagation::AxisPropagation(ModuleOp module, ArrayRef<StringAttr> axes, Options options)
     : module(module), axis(axes.front()), rest(axes.drop_front()), options(options),
       mesh(getMesh(module)) {
@@ -15,11 +21,21 @@ AxisPropagation::AxisPropagation(ModuleOp module, ArrayRef<StringAttr> axes, Opt
     auto compute = dyn_cast<graph::GraphOpInterface>(op);
     if (!compute)
       return;
-    rules[op] = compute.getShardingRule();
-    FailureOr<FactorAxes> axes = readFactorAxes(op);
-    earlier[op] = succeeded(axes) ? *axes : FactorAxes(rules[op].factors.size());
+    auto made = std::make_unique<Known>(Known{compute.getShardingRule(), {}});
+    made->earlier = readOr(op, made->rule);
+    known[op] = std::move(made);
   });
+  for (auto state : module.getOps<graph::StateOp>())
+    stateOps[state.getSymNameAttr()] = state;
   buildTies();
+}
+
+AxisPropagation::AxisPropagation(AxisPropagation &first)
+    : module(first.module), axis(first.rest.front()), rest(ArrayRef(first.rest).drop_front()), options(first.options),
+      mesh(first.mesh), known(std::move(first.known)), stateOps(std::move(first.stateOps)), ties(std::move(first.ties)),
+      states(std::move(first.states)), inputs(std::move(first.inputs)) {
+  for (auto [op, factor] : first.factors)
+    known[op]->earlier = readOr(op, known[op]->rule);
 }
 
 void AxisPropagation::tie(Value a, Value b, int64_t shift) {
@@ -48,9 +64,8 @@ void AxisPropagation::buildTies() {
     }
   });
   llvm::DenseMap<Attribute, Value> first;
-  SymbolTable symbols(module);
   auto bind = [&](FlatSymbolRefAttr name, Value value) {
-    auto state = symbols.lookup<graph::StateOp>(name.getAttr());
+    graph::StateOp state = stateOf(name);
     if (!state)
       return;
     states.insert(value);
@@ -106,13 +121,12 @@ int64_t AxisPropagation::factorOf(Operation *op) const {
 }
 
 const graph::ShardingRule &AxisPropagation::ruleOf(Operation *op) const {
-  return rules.find(op)->second;
+  return knownOf(op).rule;
 }
 
 int64_t AxisPropagation::factorFor(Operation *op, const graph::TensorFactors &tensor, int64_t dim,
                                    Value value) const {
-  const graph::ShardingRule &rule = ruleOf(op);
-  const FactorAxes &before = earlier.find(op)->second;
+  const auto &[rule, before] = knownOf(op);
   const graph::DimFactors &dimFactors = tensor[dim];
   Axes axes;
   for (unsigned factor : dimFactors)
@@ -134,8 +148,8 @@ int64_t AxisPropagation::factorFor(Operation *op, const graph::TensorFactors &te
 }
 
 void AxisPropagation::assign(Value value, int64_t dim) {
-  if (dims.count(value) || !canCut(value, dim) || inputs.contains(value) || isKept(value, dim) ||
-      (!options.mayCutStates && states.contains(value)))
+  if (dims.count(value) || !canCut(value, dim) || (inputs.contains(value) && !seededInputs.contains(value)) ||
+      isKept(value, dim) || (!options.mayCutStates && states.contains(value)))
     return;
   dims[value] = dim;
   valueSeeds[value] = currentSeed.node;
@@ -181,7 +195,7 @@ bool AxisPropagation::isExpressible(Operation *op, unsigned factor) const {
 }
 
 bool AxisPropagation::usesAxis(Operation *op, StringAttr which) const {
-  return llvm::any_of(llvm::zip(ruleOf(op).factors, earlier.find(op)->second), [&](const auto &pair) {
+  return llvm::any_of(llvm::zip(ruleOf(op).factors, knownOf(op).earlier), [&](const auto &pair) {
     const auto &[factor, axes] = pair;
     return factor.kind != FactorKind::Owned && llvm::is_contained(axes, which);
   });
@@ -199,8 +213,7 @@ bool AxisPropagation::cutsKept(Operation *op, unsigned factor) const {
 // Returns whether the axis would cut two dimensions of a tensor of the op: an owned factor shares its axes with
 // other factors, but no tensor can have both (weights of experts, whose features a shared bias has cut).
 bool AxisPropagation::cutsTwice(Operation *op, unsigned factor) const {
-  const graph::ShardingRule &rule = ruleOf(op);
-  const FactorAxes &before = earlier.find(op)->second;
+  const auto &[rule, before] = knownOf(op);
   auto meets = [&](const graph::TensorFactors &tensor) {
     bool carries = false, isCut = false;
     for (const graph::DimFactors &dims : tensor)
@@ -215,7 +228,7 @@ bool AxisPropagation::cutsTwice(Operation *op, unsigned factor) const {
 
 // Gives the axis to one factor of the op if one of its operands or results is cut.
 void AxisPropagation::visit(Operation *op) {
-  if (!rules.count(op) || excluded.contains(op) || usesAxis(op, axis))
+  if (!known.count(op) || excluded.contains(op) || usesAxis(op, axis))
     return;
   if (factors.count(op))
     return spread(op, factors[op]);
@@ -239,7 +252,7 @@ void AxisPropagation::visit(Operation *op) {
 
 // Cuts all operands and results of the op that carry the factor.
 void AxisPropagation::spread(Operation *op, unsigned factor) {
-  const graph::ShardingRule rule = ruleOf(op);
+  const graph::ShardingRule &rule = ruleOf(op);
   bool pads = false;
   auto carries = [&](const graph::TensorFactors &tensor, int64_t d) {
     return llvm::is_contained(tensor[d], factor);
@@ -314,7 +327,7 @@ void AxisPropagation::insertTied(Dims &dims, Value value, int64_t dim) {
 void AxisPropagation::cut(Value value, int64_t dim, StringRef seed, StringRef tactic) {
   requests.push_back({Request::Cut, value, dim, seed.str(), tactic.str()});
   currentSeed = {seed.str(), (tactic.empty() ? options.tactic : tactic).str()};
-  inputs.erase(value);
+  seededInputs.insert(value);
   assign(value, dim);
   while (!worklist.empty())
     visit(worklist.pop_back_val());
@@ -345,65 +358,67 @@ static StringRef describe(Operation *op, const graph::ShardingRule &rule, unsign
   return reduced ? "partial reduction" : "follows";
 }
 
-void AxisPropagation::setOrigin(Operation *op, unsigned factor) {
+// Returns the origins of the cuts of an op, with that of this axis.
+DictionaryAttr AxisPropagation::originOf(Operation *op, unsigned factor) {
   Builder b(op->getContext());
-  SmallVector<NamedAttribute> entries;
-  if (auto before = op->getAttrOfType<DictionaryAttr>(kOrigin))
-    entries.append(before.begin(), before.end());
+  auto before = dyn_cast_or_null<DictionaryAttr>(op->getDiscardableAttr(kOrigin));
   bool isTaken = excluded.contains(op); // against the cut of its neighbours
   StringRef rule = options.tactic == "data"                  ? StringRef("rows")
                    : options.tactic == "sequence"            ? StringRef("sequence")
                    : options.tactic == "context" && !isTaken ? StringRef("tokens")
                                                              : describe(op, ruleOf(op), factor);
   // The axes of experts may cut rows of their products too: the first cut is what is told.
-  if (llvm::any_of(entries, [&](NamedAttribute entry) { return entry.getName() == axis; }))
-    return;
-  entries.push_back(b.getNamedAttr(
-      axis, b.getDictionaryAttr({b.getNamedAttr("tactic", b.getStringAttr(seeds[op].tactic)),
-                                 b.getNamedAttr("rule", b.getStringAttr(rule)),
-                                 b.getNamedAttr("seed", b.getStringAttr(seeds[op].node))})));
-  op->setAttr(kOrigin, b.getDictionaryAttr(entries));
+  if (before && before.get(axis))
+    return before;
+  const Seed &seed = seeds[op];
+  NamedAttrList entries(before);
+  entries.set(axis, b.getDictionaryAttr({b.getNamedAttr("tactic", b.getStringAttr(seed.tactic)),
+                                         b.getNamedAttr("rule", b.getStringAttr(rule)),
+                                         b.getNamedAttr("seed", b.getStringAttr(seed.node))}));
+  return entries.getDictionary(op->getContext());
 }
 
 void AxisPropagation::writeOp(Operation *op) {
-  const graph::ShardingRule &rule = ruleOf(op);
-  FactorAxes axes = earlier.find(op)->second;
   int64_t factor = factorOf(op);
   if (factor < 0)
     return;
+  const graph::ShardingRule &rule = ruleOf(op);
+  FactorAxes axes = knownOf(op).earlier;
   axes[factor].push_back(axis);
   MLIRContext *context = op->getContext();
-  for (auto [use, tensor] : llvm::zip(op->getOpOperands(), rule.operands))
-    setRequired(use, parallel::shardingOf(context, tensor, axes));
-  for (auto [result, tensor] : llvm::zip(op->getResults(), rule.results))
-    setSharding(result,
-                withUnreduced(parallel::shardingOf(context, tensor, axes),
-                              unreducedOf(rule, tensor, axes), unreducedKindOf(rule, axes)));
-  setOrigin(op, factor);
+  SmallVector<ShardingAttr> required, defined;
+  for (OpOperand &use : op->getOpOperands()) {
+    unsigned i = use.getOperandNumber();
+    required.push_back(i < rule.operands.size() ? parallel::shardingOf(context, rule.operands[i], axes) : getRequired(use));
+  }
+  for (OpResult result : op->getResults()) {
+    unsigned i = result.getResultNumber();
+    defined.push_back(i < rule.results.size() ? withUnreduced(parallel::shardingOf(context, rule.results[i], axes),
+                                                              unreducedOf(rule, rule.results[i], axes), unreducedKindOf(rule, axes))
+                                              : getSharding(result));
+  }
+  setShardings(op, required, defined, originOf(op, factor));
 }
 
 // Writes one sharding for both sides of a repeat: that of the body argument for operands and
 // carried results, that of the stacked result for the operand of the yield.
 void AxisPropagation::writeRepeat(graph::RepeatOp op) {
   Block &body = op.getBlock();
-  Operation *yield = body.getTerminator();
   unsigned carried = op.getCarried().size(), stacked = op.getStacked().size();
-  SmallVector<ShardingAttr> args, results;
-  for (BlockArgument arg : body.getArguments())
+  SmallVector<ShardingAttr> args, operands, results, yielded;
+  for (BlockArgument arg : body.getArguments()) {
+    unsigned i = arg.getArgNumber();
     args.push_back(shardingOf(arg));
+    operands.push_back(i >= carried && i < carried + stacked ? addLeading(args[i]) : args[i]);
+  }
   for (OpResult result : op->getResults()) {
     unsigned i = result.getResultNumber();
     results.push_back(i < carried ? args[i] : shardingOf(result).getReduced());
+    yielded.push_back(i < carried ? results[i] : dropLeading(results[i]));
   }
-  for (auto [i, sharding] : llvm::enumerate(args)) {
-    setSharding(body.getArgument(i), sharding);
-    bool isStacked = i >= carried && i < carried + stacked;
-    setRequired(op->getOpOperand(i), isStacked ? addLeading(sharding) : sharding);
-  }
-  for (auto [i, sharding] : llvm::enumerate(results)) {
-    setSharding(op->getResult(i), sharding);
-    setRequired(yield->getOpOperand(i), i < carried ? sharding : dropLeading(sharding));
-  }
+  setArgumentShardings(op, args);
+  setShardings(op, operands, results);
+  setShardings(body.getTerminator(), yielded, {});
 }
 
 // Records the tactic of the axis, as origin of the collectives that no op alone asks for (the sum
@@ -419,7 +434,7 @@ void AxisPropagation::write() {
   recordTactic();
   if (rest.empty())
     return;
-  next = std::make_unique<AxisPropagation>(module, rest, options);
+  next.reset(new AxisPropagation(*this));
   for (const Request &request : requests)
     repeatOn(*next, request);
   next->write();
@@ -445,26 +460,14 @@ void AxisPropagation::repeatOn(AxisPropagation &other, const Request &request) c
 void AxisPropagation::writeOwn() {
   // Collects the shardings of values first: writing an op changes what getSharding returns for its
   // results.
-  llvm::SmallVector<std::pair<BlockArgument, ShardingAttr>> arguments;
-  llvm::SmallVector<std::pair<OpOperand *, ShardingAttr>> returns;
-  llvm::SmallVector<OpOperand *> outputs;
+  SmallVector<std::pair<func::FuncOp, SmallVector<ShardingAttr>>> arguments;
   llvm::DenseMap<Attribute, ShardingAttr> stateSharding;
   for (auto func : module.getOps<func::FuncOp>()) {
+    SmallVector<ShardingAttr> &shardings = arguments.emplace_back(func, SmallVector<ShardingAttr>()).second;
     for (BlockArgument arg : func.getArguments()) {
-      ShardingAttr sharding = shardingOf(arg);
-      arguments.push_back({arg, sharding});
+      shardings.push_back(shardingOf(arg));
       if (auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState))
-        stateSharding[name] = sharding;
-    }
-  }
-  for (auto func : module.getOps<func::FuncOp>()) {
-    Operation *ret = func.getBody().front().getTerminator();
-    for (OpOperand &use : ret->getOpOperands()) {
-      auto name = func.getResultAttrOfType<FlatSymbolRefAttr>(use.getOperandNumber(), kState);
-      if (name && stateSharding.count(name))
-        returns.push_back({&use, stateSharding[name]});
-      else if (func.getResultAttr(use.getOperandNumber(), kOutput))
-        outputs.push_back(&use);
+        stateSharding[name] = shardings.back();
     }
   }
   SmallVector<graph::RepeatOp> repeats;
@@ -472,20 +475,34 @@ void AxisPropagation::writeOwn() {
   for (graph::RepeatOp op : repeats)
     writeRepeat(op);
   module.walk([&](Operation *op) {
-    if (rules.count(op))
+    if (known.count(op))
       writeOp(op);
   });
-  for (auto [arg, sharding] : arguments)
-    setSharding(arg, sharding);
-  for (auto [use, sharding] : returns)
-    setRequired(*use, sharding);
-  // The reader of an output joins its parts, but adds up no partial sums.
-  for (OpOperand *use : outputs)
-    setRequired(*use, getSharding(use->get()).getReduced());
-  SymbolTable symbols(module);
+  for (auto &[func, shardings] : arguments)
+    setArgumentShardings(func, shardings);
+  for (auto func : module.getOps<func::FuncOp>())
+    writeReturn(func, stateSharding);
   for (auto [name, sharding] : stateSharding)
-    if (auto state = symbols.lookup<graph::StateOp>(cast<FlatSymbolRefAttr>(name).getAttr()))
-      state->setAttr(kSharding, sharding);
+    if (graph::StateOp state = stateOf(cast<FlatSymbolRefAttr>(name)))
+      state->setDiscardableAttr(kSharding, sharding);
+}
+
+// Writes what the return of a function requires: states as they come in, and of an output what makes it. The reader of an
+// output joins its parts, but adds up no partial sums.
+void AxisPropagation::writeReturn(func::FuncOp func, const llvm::DenseMap<Attribute, ShardingAttr> &stateSharding) {
+  Operation *ret = func.getBody().front().getTerminator();
+  SmallVector<ShardingAttr> required;
+  bool isWritten = false;
+  for (OpOperand &use : ret->getOpOperands()) {
+    auto name = func.getResultAttrOfType<FlatSymbolRefAttr>(use.getOperandNumber(), kState);
+    bool isState = name && stateSharding.count(name), isOutput = bool(func.getResultAttr(use.getOperandNumber(), kOutput));
+    required.push_back(isState    ? stateSharding.lookup(name)
+                       : isOutput ? getSharding(use.get()).getReduced()
+                                  : getRequired(use));
+    isWritten |= isState || isOutput;
+  }
+  if (isWritten)
+    setShardings(ret, required, {});
 }
 
 // Returns whether a part under `to` lies inside a part under `from`.
@@ -516,7 +533,7 @@ static std::string cutText(ShardingAttr sharding) {
 unsigned AxisPropagation::reportConflicts() {
   unsigned count = 0;
   module.walk([&](Operation *op) {
-    if (!rules.count(op))
+    if (!isa<graph::GraphOpInterface>(op))
       return;
     for (OpOperand &use : op->getOpOperands()) {
       ShardingAttr has = getSharding(use.get()).getReduced(), wants = getRequired(use);

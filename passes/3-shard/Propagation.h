@@ -77,6 +77,15 @@ private:
     std::string seed, tactic;
     mlir::Operation *op = nullptr;
   };
+  // Holds what is known of an op: its rule, and the axes that cut its factors before this propagation.
+  struct Known {
+    graph::ShardingRule rule;
+    parallel::FactorAxes earlier;
+  };
+  // Goes on with the other axes of a product where the first has written its own: takes over what is known of ops and states.
+  explicit AxisPropagation(AxisPropagation &first);
+  const Known &knownOf(mlir::Operation *op) const { return *known.find(op)->second; }
+  graph::StateOp stateOf(mlir::FlatSymbolRefAttr name) const { return stateOps.lookup(name.getAttr()); }
   void writeOwn();
   void recordTactic();
   bool reaches(mlir::Operation *op, mlir::Value operand) const;
@@ -96,7 +105,8 @@ private:
   parallel::ShardingAttr shardingOf(mlir::Value value) const;
   void writeOp(mlir::Operation *op);
   void writeRepeat(graph::RepeatOp op);
-  void setOrigin(mlir::Operation *op, unsigned factor);
+  void writeReturn(mlir::func::FuncOp func, const llvm::DenseMap<mlir::Attribute, parallel::ShardingAttr> &stateSharding);
+  mlir::DictionaryAttr originOf(mlir::Operation *op, unsigned factor);
 
   mlir::ModuleOp module;
   mlir::StringAttr axis;
@@ -110,8 +120,8 @@ private:
     std::string node, tactic;
   };
   Seed currentSeed;
-  llvm::DenseMap<mlir::Operation *, graph::ShardingRule> rules;
-  llvm::DenseMap<mlir::Operation *, parallel::FactorAxes> earlier;
+  llvm::DenseMap<mlir::Operation *, std::unique_ptr<Known>> known;
+  llvm::DenseMap<mlir::StringAttr, graph::StateOp> stateOps; // by name
   llvm::DenseMap<mlir::Value, int64_t> dims;
   llvm::DenseMap<mlir::Operation *, int64_t> factors;
   llvm::DenseSet<mlir::Operation *> excluded;
@@ -120,7 +130,7 @@ private:
   // Maps a value to its tied values: dim d of a tied value is dim d + shift of the key.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<mlir::Value, int64_t>>> ties;
   Dims padded, pinned, kept;
-  llvm::DenseSet<mlir::Value> states, inputs;
+  llvm::DenseSet<mlir::Value> states, inputs, seededInputs;
   llvm::SmallVector<mlir::Operation *> worklist;
 };
 
