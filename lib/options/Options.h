@@ -136,7 +136,7 @@ struct CompileOptions : planfile::MeshSizes {
   bool leavesOutAngles = true;
   // Imports these layers of a config.json alone, by number, in order; empty: all.
   std::vector<int64_t> layersKept;
-  bool verifiesIr = true; // after each pass; a prediction, of which nothing is run, takes half the time without
+  bool verifiesIr = true; // after each pass and phase; a prediction, of which nothing is run, takes half the time without
 
   std::vector<std::string> cudaKernels; // --cuda-kernels: chips to emit kernels for too
 

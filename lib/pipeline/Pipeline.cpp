@@ -526,16 +526,17 @@ static void buildPhase(OpPassManager &pm, Phase phase, const CompileOptions &opt
                               {options.pp, options.chunks(), options.stages},
                               {options.ep, moeBudget(module, options), options.moeCapacity,
                                balanceOf(module, options).auxLoss, balanceOf(module, options).biasRate,
-                               options.countsLost, /*countsDropped=*/true}});
+                               options.countsLost, /*countsDropped=*/true},
+                              options.verifiesIr});
     break;
   case Phase::Shard:
     // Tensors are annotated with the mesh axes that cut them; types stay global.
     buildShardPipeline(pm, {options.zeroStage(), options.cutsSequence(tokensOf(module)),
-                          options.cp > 1 && options.cpKind == CpKind::Ring});
+                          options.cp > 1 && options.cpKind == CpKind::Ring, options.verifiesIr});
     break;
   case Phase::Partition:
     // At this one boundary global types become local and collectives appear.
-    buildPartitionPipeline(pm, options.reduceDtype ? elementType(*options.reduceDtype) : "");
+    buildPartitionPipeline(pm, options.reduceDtype ? elementType(*options.reduceDtype) : "", options.verifiesIr);
     break;
   case Phase::Schedule:
     // Values become bytes of an arena, functions become tables of instructions.

@@ -26,7 +26,7 @@ struct Owner {
 class PlanExtractor {
 public:
   PlanExtractor(ModuleOp module, ArrayRef<int64_t> bodies)
-      : module_(module), symbols_(module), counter_(parallel::getMesh(module), Profile::Llmc), bodies_(bodies) {}
+      : module_(module), symbols_(module), counter_(parallel::getMesh(module), symbols_, Profile::Llmc), bodies_(bodies) {}
   Table extract();
 
 private:
@@ -44,7 +44,7 @@ private:
   };
 
   func::FuncOp functionOf(StringRef name, int64_t stage) {
-    return module_.lookupSymbol<func::FuncOp>((name + Twine(stage)).str());
+    return symbols_.lookup<func::FuncOp>((name + Twine(stage)).str());
   }
   size_t kindOf(graph::RepeatOp repeat, Stage stage);
   Owner ownerOf(Value value, func::FuncOp func, Stage stage, bool byLast = false);

@@ -19,8 +19,8 @@ namespace {
 // Counts the parameters that the block arguments of a function stand for.
 class ParameterCounter {
 public:
-  ParameterCounter(func::FuncOp forward, ModuleOp module, ArrayRef<int64_t> bodies)
-      : forward_(forward), symbols_(module), bodies_(bodies) {}
+  ParameterCounter(func::FuncOp forward, const SymbolTable &symbols, ArrayRef<int64_t> bodies)
+      : forward_(forward), symbols_(symbols), bodies_(bodies) {}
 
   // Adds those of each repeat to its part, the others to what stands before or after.
   void count(ArrayRef<graph::RepeatOp> repeats, ArrayRef<Part *> parts, Table &table) {
@@ -66,7 +66,7 @@ private:
   }
 
   func::FuncOp forward_;
-  SymbolTable symbols_;
+  const SymbolTable &symbols_;
   ArrayRef<int64_t> bodies_;
 };
 
@@ -78,7 +78,8 @@ Table predict::extractTable(ModuleOp module, cost::Profile software, ArrayRef<in
   auto backward = module.lookupSymbol<func::FuncOp>("backward_0");
   if (!forward || !backward)
     return table;
-  WorkCounter counter(parallel::getMesh(module), software);
+  SymbolTable symbols(module);
+  WorkCounter counter(parallel::getMesh(module), symbols, software);
   llvm::SmallVector<graph::RepeatOp> repeats = repeatsOf(forward), reversed = repeatsOf(backward);
   std::vector<Part> kinds(repeats.size());
   KeptCounter before, after;
@@ -117,7 +118,7 @@ Table predict::extractTable(ModuleOp module, cost::Profile software, ArrayRef<in
   llvm::SmallVector<Part *> parts;
   for (Part &kind : kinds)
     parts.push_back(&kind);
-  ParameterCounter(forward, module, bodies).count(repeats, parts, table);
+  ParameterCounter(forward, symbols, bodies).count(repeats, parts, table);
 
   setLayers(module, repeats, bodies, std::move(kinds), table);
   setExperts(forward, table);

@@ -47,10 +47,10 @@ bool WorkCounter::staysInKernel(Value value) const {
 bool WorkCounter::fuses(Operation *op) const { return fuses_ && isElementwise(op); }
 
 // Returns whether an op adds to a sum of the step: that of gradients is priced by the types and kernels of a stack.
-static bool addsToSum(Operation *op) {
+bool WorkCounter::addsToSum(Operation *op) const {
   if (!isa<graph::AddOp>(op))
     return false;
-  return llvm::any_of(op->getOperands(), [](Value operand) {
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
     auto arg = dyn_cast<BlockArgument>(wholeOf(operand));
     if (!arg)
       return false;
@@ -61,7 +61,7 @@ static bool addsToSum(Operation *op) {
       func = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
     }
     auto symbol = func ? func.getArgAttrOfType<SymbolRefAttr>(arg.getArgNumber(), graph::kState) : SymbolRefAttr();
-    auto state = symbol ? SymbolTable::lookupNearestSymbolFrom<graph::StateOp>(func, symbol) : graph::StateOp();
+    auto state = symbol ? symbols_.lookup<graph::StateOp>(symbol.getRootReference()) : graph::StateOp();
     return state && state.getRole() == graph::Role::accumulator;
   });
 }
@@ -224,7 +224,7 @@ void WorkCounter::add(Work &work, Product product, Value key, Joins joins) {
 }
 
 // Sets what a product of our own plans writes, and whether it adds to a sum of the step.
-static void setResult(Operation *op, Product &product) {
+void WorkCounter::setResult(Operation *op, Product &product) const {
   Value result = op->getResult(0);
   product.resultBytes = double(cast<RankedTensorType>(result.getType()).getElementTypeBitWidth() / 8);
   while (result.hasOneUse() && isa<graph::ReshapeOp>(*result.user_begin()))

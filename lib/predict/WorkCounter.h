@@ -8,6 +8,7 @@
 #include "lib/cost/Software.h"
 #include "lib/cost/Table.h"
 #include "llvm/ADT/DenseMap.h"
+#include "mlir/IR/SymbolTable.h"
 
 namespace llmc::predict {
 
@@ -15,9 +16,9 @@ class WorkCounter {
 public:
   // Takes the mesh of the collectives. Our own kernels have been found, and each op is what it says. Of other software,
   // products that read one operand or add into one result are one; of that which fuses, values between elementwise ops
-  // take no bytes.
-  WorkCounter(parallel::MeshAttr mesh, cost::Profile software)
-      : mesh_(mesh), isOurs_(software == cost::Profile::Llmc), fuses_(software == cost::Profile::Fused) {}
+  // take no bytes. `symbols` are those of the module, and live as long.
+  WorkCounter(parallel::MeshAttr mesh, const mlir::SymbolTable &symbols, cost::Profile software)
+      : mesh_(mesh), symbols_(symbols), isOurs_(software == cost::Profile::Llmc), fuses_(software == cost::Profile::Fused) {}
 
   // Adds an op to the work of its block; the same `work` must come for all ops of a block.
   void count(mlir::Operation *op, cost::Work &work);
@@ -39,7 +40,11 @@ private:
   void countBytes(mlir::Operation *op, cost::Work &work);
   cost::Group groupOf(mlir::ArrayAttr axes);
 
+  bool addsToSum(mlir::Operation *op) const;
+  void setResult(mlir::Operation *op, cost::Product &product) const;
+
   parallel::MeshAttr mesh_;
+  const mlir::SymbolTable &symbols_;
   bool fuses(mlir::Operation *op) const;
   bool staysInKernel(mlir::Value value) const;
   bool isOurs_, fuses_;

@@ -101,5 +101,6 @@ void llmc::buildTrainPipeline(mlir::OpPassManager &pm, const TrainOptions &optio
 
   // The later phases cut and place what they find, so a gradient that is lost here would be lost
   // silently.
-  pm.addPass(createVerifyTrain());
+  if (options.verifies)
+    pm.addPass(createVerifyTrain());
 }

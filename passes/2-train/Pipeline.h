@@ -45,6 +45,7 @@ struct TrainOptions {
   bool ring = false;            // keys travel around them: tokens are reordered for them
   DivisionOptions division = {};
   ExpertOptions experts = {};
+  bool verifies = true; // that each parameter is trained once, which only a mistake of our own can break
 };
 
 // Adds the pass that decides element types: all of the phase that an inference needs, and only if it

@@ -41,7 +41,8 @@ void buildShardPipeline(mlir::OpPassManager &pm, const ShardOptions &options) {
   // All cuts are made: what differs from the annotations of the model's file is an error.
   pm.addPass(createCheckAnnotations());
   // Partitioning relies on the annotations, so they are checked once more.
-  pm.addPass(createVerifyShardings());
+  if (options.verifies)
+    pm.addPass(createVerifyShardings());
 }
 
 } // namespace llmc

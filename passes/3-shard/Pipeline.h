@@ -10,6 +10,7 @@ struct ShardOptions {
   int zero = 0; // stage of ZeRO
   bool sequenceParallel = false; // cuts the sequence over tp between products
   bool ring = false;             // cuts the sequence over cp in attention, too, in place of its heads
+  bool verifies = true;          // that annotations fit each other, which only a mistake of our own can break
 };
 
 // Builds phase 3, which annotates @micro and @update for the module's `parallel.mesh`.

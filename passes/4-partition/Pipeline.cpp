@@ -4,7 +4,7 @@
 
 using namespace llmc;
 
-void llmc::buildPartitionPipeline(mlir::OpPassManager &pm, const std::string &reduction) {
+void llmc::buildPartitionPipeline(mlir::OpPassManager &pm, const std::string &reduction, bool run) {
   // Tensors are global and annotated. A cut that does not divide its dimension
   // has no local type, so sizes grow first; masks go in while every reduction
   // over a padded dimension is still one op.
@@ -12,7 +12,8 @@ void llmc::buildPartitionPipeline(mlir::OpPassManager &pm, const std::string &re
 
   // Sizes are final, and the annotations still record which tactic asked for what. The reports are
   // written now: from here on ops change positions, types and numbers.
-  pm.addPass(createDescribeOps());
+  if (run)
+    pm.addPass(createDescribeOps());
 
   // Definitions and uses may still disagree. From here on the difference is an
   // op, which the next passes can see, move and price.
@@ -46,5 +47,6 @@ void llmc::buildPartitionPipeline(mlir::OpPassManager &pm, const std::string &re
   pm.addPass(createCountAttention());
 
   // The schedule relies on boundary values, residuals and holders without checking them.
-  pm.addPass(createVerifyPartition());
+  if (run)
+    pm.addPass(createVerifyPartition());
 }

@@ -40,9 +40,9 @@ private:
   void runOnOperation() override;
 
   LogicalResult collect();
-  StateOp addCompanion(Parameter &parameter, StringRef suffix, Role role, StateOp behind);
-  void addMasters();
-  void addMoments();
+  StateOp addCompanion(Parameter &parameter, StringRef suffix, Role role, StateOp behind, SymbolTable &symbols);
+  void addMasters(SymbolTable &symbols);
+  void addMoments(SymbolTable &symbols);
   void makeFunction(OpBuilder &builder);
   void buildStep(OpBuilder &builder);
   void returnResults(OpBuilder &builder, Value loss, Value norm);
@@ -111,7 +111,7 @@ LogicalResult AddOptimizer::collect() {
 
 // Adds a state of the parameter's shape in f32.
 StateOp AddOptimizer::addCompanion(Parameter &parameter, StringRef suffix, Role role,
-                                   StateOp behind) {
+                                   StateOp behind, SymbolTable &symbols) {
   OpBuilder builder(parameter.state);
   auto type = cast<RankedTensorType>(parameter.state.getType()).clone(builder.getF32Type());
   auto state = StateOp::create(
@@ -119,22 +119,22 @@ StateOp AddOptimizer::addCompanion(Parameter &parameter, StringRef suffix, Role 
       FlatSymbolRefAttr::get(parameter.state),
       /*views=*/ArrayAttr(), parameter.state.getStacked(), /*valid_shape=*/ArrayAttr());
   state->remove();
-  SymbolTable(getOperation()).insert(state, std::next(Block::iterator(behind)));
+  symbols.insert(state, std::next(Block::iterator(behind)));
   return state;
 }
 
-void AddOptimizer::addMasters() {
+void AddOptimizer::addMasters(SymbolTable &symbols) {
   for (Parameter &parameter : parameters)
     if (!cast<RankedTensorType>(parameter.state.getType()).getElementType().isF32())
       parameter.master =
-          addCompanion(parameter, ".master", Role::master, parameter.accumulator);
+          addCompanion(parameter, ".master", Role::master, parameter.accumulator, symbols);
 }
 
-void AddOptimizer::addMoments() {
+void AddOptimizer::addMoments(SymbolTable &symbols) {
   for (Parameter &parameter : parameters) {
     StateOp behind = parameter.master ? parameter.master : parameter.accumulator;
-    parameter.m = addCompanion(parameter, ".m", Role::moment1, behind);
-    parameter.v = addCompanion(parameter, ".v", Role::moment2, parameter.m);
+    parameter.m = addCompanion(parameter, ".m", Role::moment1, behind, symbols);
+    parameter.v = addCompanion(parameter, ".v", Role::moment2, parameter.m, symbols);
   }
 }
 
@@ -385,9 +385,10 @@ void AddOptimizer::runOnOperation() {
     getOperation().emitError("has a symbol @update already; the optimizer is added once");
     return signalPassFailure();
   }
-  addMasters();
+  SymbolTable symbols(getOperation());
+  addMasters(symbols);
   if (adamw)
-    addMoments();
+    addMoments(symbols);
   OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
   makeFunction(builder);
   buildStep(builder);

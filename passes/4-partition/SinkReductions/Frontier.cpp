@@ -31,7 +31,8 @@ using Operands = SmallVector<unsigned, 2>;
 
 class Finder {
 public:
-  Finder(Block &block, StringAttr axis) : block(block), axis(axis) {}
+  Finder(Block &block, StringAttr axis, const Accumulators &accumulators)
+      : block(block), axis(axis), accumulators(accumulators) {}
 
   Frontier find() {
     for (Operation &op : block)
@@ -89,6 +90,7 @@ private:
 
   Block &block;
   StringAttr axis;
+  const Accumulators &accumulators;
   MinCut cut;
   llvm::MapVector<Operation *, Part> parts;
   llvm::DenseMap<Operation *, Operation *> rootOf; // of the adds of a sum
@@ -132,7 +134,7 @@ void Finder::addSum(AddOp root) {
   bool isAccumulator = false, all = true;
   SmallVector<OpOperand *> partial;
   for (OpOperand *term : sum.terms)
-    if (!isAccumulator && endsInAccumulator(term->get(), root.getResult()))
+    if (!isAccumulator && endsInAccumulator(term->get(), root.getResult(), accumulators))
       isAccumulator = true;
     else if (term->get().getType() == root.getType() && isPartial(term->get(), root))
       partial.push_back(term);
@@ -197,4 +199,6 @@ Frontier Finder::read(const std::vector<bool> &side) {
   return frontier;
 }
 
-Frontier llmc::findFrontier(Block &block, StringAttr axis) { return Finder(block, axis).find(); }
+Frontier llmc::findFrontier(Block &block, StringAttr axis, const Accumulators &accumulators) {
+  return Finder(block, axis, accumulators).find();
+}

@@ -22,8 +22,9 @@ struct Frontier {
   llvm::SmallVector<mlir::OpOperand *> terms;
 };
 
-// Returns the frontier of the block over `axis`; empty if nothing is to move. Changes no IR.
-Frontier findFrontier(mlir::Block &block, mlir::StringAttr axis);
+// Returns the frontier of the block over `axis`; empty if nothing is to move. `accumulators` are the names of the module's.
+// Changes no IR.
+Frontier findFrontier(mlir::Block &block, mlir::StringAttr axis, const llvm::DenseSet<mlir::StringAttr> &accumulators);
 
 } // namespace llmc
 

@@ -20,17 +20,22 @@ struct Chain {
 };
 } // namespace
 
-static FlatSymbolRefAttr accumulatorOf(func::FuncOp func, unsigned arg) {
+Accumulators llmc::collectAccumulators(ModuleOp module) {
+  Accumulators names;
+  for (auto state : module.getOps<graph::StateOp>())
+    if (state.getRole() == graph::Role::accumulator)
+      names.insert(state.getSymNameAttr());
+  return names;
+}
+
+static FlatSymbolRefAttr accumulatorOf(func::FuncOp func, unsigned arg, const Accumulators &accumulators) {
   auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(arg, kState);
-  if (!name)
-    return {};
-  auto state = func->getParentOfType<ModuleOp>().lookupSymbol<graph::StateOp>(name.getAttr());
-  return state && state.getRole() == graph::Role::accumulator ? name : FlatSymbolRefAttr();
+  return name && accumulators.contains(name.getAttr()) ? name : FlatSymbolRefAttr();
 }
 
 // Follows the operand of the add back to the argument of @micro. Returns false if it is none that
 // is bound to an accumulator.
-static bool traceBack(Value acc, Chain &chain) {
+static bool traceBack(Value acc, Chain &chain, const Accumulators &accumulators) {
   auto arg = dyn_cast<BlockArgument>(acc);
   if (!arg || !arg.hasOneUse())
     return false;
@@ -46,7 +51,7 @@ static bool traceBack(Value acc, Chain &chain) {
   }
   chain.arg = arg;
   auto func = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp());
-  return func && accumulatorOf(func, arg.getArgNumber());
+  return func && accumulatorOf(func, arg.getArgNumber(), accumulators);
 }
 
 // Follows the add's result to the result of @micro for the same state. Returns false if it is used
@@ -103,31 +108,31 @@ static void reduceAtEntry(func::FuncOp func, FlatSymbolRefAttr state, ArrayRef<S
   }
 }
 
-bool llmc::endsInAccumulator(Value acc, Value sum) {
+bool llmc::endsInAccumulator(Value acc, Value sum, const Accumulators &accumulators) {
   Chain chain;
-  return traceBack(acc, chain) && traceOn(sum, chain);
+  return traceBack(acc, chain, accumulators) && traceOn(sum, chain);
 }
 
-static bool sinkInto(AddOp root) {
+static bool sinkInto(AddOp root, const Accumulators &accumulators) {
   FailureOr<PartialSum> sum = PartialSum::match(root.getResult());
   Chain chain;
-  if (failed(sum) || !traceBack(sum->acc, chain) || !traceOn(root.getResult(), chain))
+  if (failed(sum) || !traceBack(sum->acc, chain, accumulators) || !traceOn(root.getResult(), chain))
     return false;
   Axes axes = getReducedAxes(sum->terms.front());
   makeUnreduced(*sum, chain, axes);
   auto func = cast<func::FuncOp>(chain.arg.getOwner()->getParentOp());
-  FlatSymbolRefAttr state = accumulatorOf(func, chain.arg.getArgNumber());
+  FlatSymbolRefAttr state = accumulatorOf(func, chain.arg.getArgNumber(), accumulators);
   for (auto other : func->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
     if (other != func)
       reduceAtEntry(other, state, axes);
   return true;
 }
 
-unsigned llmc::sinkAccumulators(ModuleOp module) {
+unsigned llmc::sinkAccumulators(ModuleOp module, const Accumulators &accumulators) {
   SmallVector<AddOp> adds;
   module.walk([&](AddOp add) { adds.push_back(add); });
   unsigned count = 0;
   for (AddOp add : adds)
-    count += sinkInto(add);
+    count += sinkInto(add, accumulators);
   return count;
 }

@@ -158,6 +158,7 @@ namespace {
 struct SinkReductions : llmc::impl::SinkReductionsBase<SinkReductions> {
   void runOnOperation() override {
     axes.clear();
+    accumulators = collectAccumulators(getOperation());
     getOperation().walk([&](ReshardOp op) {
       if (op.getFrom().getKind() == ReduceKind::sum)
         for (StringAttr axis : getReducedAxes(op))
@@ -167,7 +168,7 @@ struct SinkReductions : llmc::impl::SinkReductionsBase<SinkReductions> {
     for (auto func : getOperation().getOps<func::FuncOp>())
       if (!func.isExternal())
         sink(func.getBody().front());
-    numAccumulated += sinkAccumulators(getOperation());
+    numAccumulated += sinkAccumulators(getOperation(), accumulators);
   }
 
   // Sinks reductions in the block. Repeats come first: their sums are reduced behind the layers.
@@ -177,7 +178,7 @@ struct SinkReductions : llmc::impl::SinkReductionsBase<SinkReductions> {
       numSunk += sinkCarriedReductions(repeat);
     }
     for (StringAttr axis : axes) {
-      Frontier frontier = findFrontier(block, axis);
+      Frontier frontier = findFrontier(block, axis, accumulators);
       numSunk += frontier.ops.size();
       Mover(axis).move(frontier);
     }
@@ -192,5 +193,6 @@ struct SinkReductions : llmc::impl::SinkReductionsBase<SinkReductions> {
   }
 
   Axes axes;
+  Accumulators accumulators;
 };
 } // namespace

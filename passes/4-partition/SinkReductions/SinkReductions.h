@@ -63,12 +63,17 @@ void addUnreduced(mlir::OpOperand &use, llvm::ArrayRef<mlir::StringAttr> axes);
 // sum, and to which the layers only add partial sums. Returns whether there was one.
 bool sinkCarriedReductions(graph::RepeatOp op);
 
+// Holds the names of the accumulators among a module's states, so that none is looked up among all.
+using Accumulators = llvm::DenseSet<mlir::StringAttr>;
+Accumulators collectAccumulators(mlir::ModuleOp module);
+
 // Returns whether `acc` is an accumulator as it enters @micro, and `sum` what @micro returns in it.
-bool endsInAccumulator(mlir::Value acc, mlir::Value sum);
+// `accumulators` are those of the module.
+bool endsInAccumulator(mlir::Value acc, mlir::Value sum, const Accumulators &accumulators);
 
 // Moves the reductions of gradients behind the accumulators, and into @update: once per step
 // instead of once per micro-batch. Returns how many sums it changed.
-unsigned sinkAccumulators(mlir::ModuleOp module);
+unsigned sinkAccumulators(mlir::ModuleOp module, const Accumulators &accumulators);
 
 } // namespace llmc
 
