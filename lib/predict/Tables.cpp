@@ -71,6 +71,9 @@ Partitioned partition(predict::RaisedModels &models, CompileOptions &own, const 
   }
   if (failed(runPhases(*module, own, Phase::Raise, Phase::Partition)))
     return {};
+  // Leaves out the tensors of the model's files, hundreds for experts, before the program is copied.
+  for (auto source : llvm::make_early_inc_range(module->getOps<graph::SourceOp>()))
+    source.erase();
   out.module = std::move(module);
   return out;
 }

@@ -49,16 +49,30 @@ bool PlaceValues::isContext(ArrayAttr axes) const {
   return llvm::equal(axes.getAsRange<StringAttr>(), mesh.getAxes(planfile::AxisRole::Context));
 }
 
+// Returns the first key behind a position. Looks near `from` first, where that of the row before was found: positions of
+// rows mostly ascend.
+static std::vector<double>::iterator firstBehind(std::vector<double> &sorted, std::vector<double>::iterator from,
+                                                 double position) {
+  if (from != sorted.begin() && from[-1] > position)
+    return std::upper_bound(sorted.begin(), from, position);
+  for (int step = 0; step < 4; ++step, ++from)
+    if (from == sorted.end() || *from > position)
+      return from;
+  return std::upper_bound(from, sorted.end(), position);
+}
+
 double llmc::countVisible(const Tensor &rows, const Tensor &keys, int64_t offset, std::optional<int64_t> window,
                           bool any) {
   std::vector<double> sorted(keys.data);
-  llvm::sort(sorted);
+  if (!llvm::is_sorted(sorted))
+    llvm::sort(sorted);
   double pairs = 0;
+  auto end = sorted.begin(), begin = sorted.begin();
   for (double row : rows.data) {
     double last = row + static_cast<double>(offset);
-    auto end = llvm::upper_bound(sorted, last), begin = sorted.begin();
+    end = firstBehind(sorted, end, last);
     if (window)
-      begin = llvm::upper_bound(sorted, last - static_cast<double>(*window));
+      begin = firstBehind(sorted, begin, last - static_cast<double>(*window));
     pairs += std::max<double>(0, end - begin);
     if (any && pairs > 0)
       return 1;

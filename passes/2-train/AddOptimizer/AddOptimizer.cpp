@@ -374,8 +374,8 @@ void AddOptimizer::returnResults(OpBuilder &builder, Value loss, Value norm) {
   func::ReturnOp::create(builder, update.getLoc(), results);
   update.setFunctionType(builder.getFunctionType(update.getArgumentTypes(),
                                                  TypeRange(ValueRange(results))));
-  for (auto [i, binding] : llvm::enumerate(bindings))
-    update.setResultAttr(i, binding.getName(), binding.getValue());
+  update.setAllResultAttrs(
+      llvm::map_to_vector(bindings, [&](NamedAttribute binding) { return builder.getDictionaryAttr(binding); }));
 }
 
 void AddOptimizer::runOnOperation() {

@@ -62,20 +62,27 @@ static Location locationOf(const Bucket &bucket) {
 
 //===-- Bindings --------------------------------------------------------------===//
 
+// Returns the first of a list of dictionaries, of arguments or results, that binds a state; -1 if none does.
+static int64_t bindingOf(ArrayAttr dictionaries, StateOp state) {
+  if (!state || !dictionaries)
+    return -1;
+  // Compares attributes of one context, which is faster than names.
+  auto name = FlatSymbolRefAttr::get(state);
+  auto key = StringAttr::get(state.getContext(), kState);
+  for (auto [i, dictionary] : llvm::enumerate(dictionaries.getAsRange<DictionaryAttr>()))
+    if (dictionary.get(key) == name)
+      return int64_t(i);
+  return -1;
+}
+
 BlockArgument flat::argumentOf(func::FuncOp func, StateOp state) {
-  for (unsigned i = 0; state && i < func.getNumArguments(); ++i)
-    if (auto name = func.getArgAttrOfType<FlatSymbolRefAttr>(i, kState);
-        name && name.getValue() == state.getSymName())
-      return func.getArgument(i);
-  return {};
+  int64_t i = bindingOf(func.getAllArgAttrs(), state);
+  return i < 0 ? BlockArgument() : func.getArgument(i);
 }
 
 OpOperand *flat::resultOf(func::FuncOp func, StateOp state) {
-  for (unsigned i = 0; state && i < func.getNumResults(); ++i)
-    if (auto name = func.getResultAttrOfType<FlatSymbolRefAttr>(i, kState);
-        name && name.getValue() == state.getSymName())
-      return &func.getBody().front().getTerminator()->getOpOperand(i);
-  return nullptr;
+  int64_t i = bindingOf(func.getAllResultAttrs(), state);
+  return i < 0 ? nullptr : &func.getBody().front().getTerminator()->getOpOperand(i);
 }
 
 SmallVector<BlockArgument, 4> flat::updateArguments(func::FuncOp update, const BucketTensor &tensor) {

@@ -27,14 +27,23 @@ static Attribute withoutUnit(Attribute attr, MeshAttr mesh) {
 }
 
 static void dropUnitAxes(ModuleOp module, MeshAttr mesh) {
+  if (llvm::none_of(mesh.getSizes(), [](int64_t size) { return size == 1; }))
+    return;
+  llvm::DenseMap<Attribute, Attribute> known; // many ops have equal shardings
+  auto without = [&](Attribute attr) {
+    Attribute &made = known[attr];
+    return made ? made : made = withoutUnit(attr, mesh);
+  };
   module.walk([&](Operation *op) {
     for (StringRef name : {StringRef(kIn), StringRef(kOut), StringRef(kArgs), StringRef(kSharding)})
-      if (Attribute attr = op->getAttr(name))
-        op->setAttr(name, withoutUnit(attr, mesh));
+      if (Attribute attr = op->getDiscardableAttr(name))
+        if (Attribute made = without(attr); made != attr)
+          op->setDiscardableAttr(name, made);
     if (auto func = dyn_cast<func::FuncOp>(op))
       for (unsigned i = 0; i < func.getNumArguments(); ++i)
         if (Attribute attr = func.getArgAttr(i, kSharding))
-          func.setArgAttr(i, kSharding, withoutUnit(attr, mesh));
+          if (Attribute made = without(attr); made != attr)
+            func.setArgAttr(i, kSharding, made);
   });
 }
 

@@ -213,10 +213,13 @@ LogicalResult Localizer::writeFunction(func::FuncOp from, func::FuncOp to) {
                                        entry->getTerminator()->getOperandTypes()));
   if (ArrayAttr attrs = from.getAllArgAttrs())
     to.setAllArgAttrs(attrs);
-  if (ArrayAttr attrs = from.getAllResultAttrs())
-    to.setAllResultAttrs(attrs);
-  for (unsigned i = 0; i < from.getNumResults(); ++i)
-    to.setResultAttr(i, kSharding, getResultSharding(from, i));
+  SmallVector<DictionaryAttr> results;
+  for (unsigned i = 0; i < from.getNumResults(); ++i) {
+    NamedAttrList attributes(from.getResultAttrDict(i));
+    attributes.set(kSharding, getResultSharding(from, i));
+    results.push_back(attributes.getDictionary(from.getContext()));
+  }
+  to.setAllResultAttrs(results);
   return success();
 }
 

@@ -1,6 +1,7 @@
 #include "passes/4-partition/PadDims/DimClasses.h"
 
-#include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <numeric>
@@ -19,7 +20,7 @@ public:
     module.walk<WalkOrder::PreOrder>([&](Operation *op) { visit(op); });
     llvm::MapVector<unsigned, DimClass> byLeader;
     for (auto [id, node] : llvm::enumerate(nodes))
-      merge(byLeader[classes.getLeaderValue(id)], node);
+      merge(byLeader[classes.findLeader(id)], node);
     return llvm::map_to_vector(byLeader, [](auto &entry) { return std::move(entry.second); });
   }
 
@@ -42,33 +43,40 @@ private:
       c.dims.push_back({node.value, node.dim});
   }
 
-  void tie(unsigned a, unsigned b) { classes.unionSets(a, b); }
+  void tie(unsigned a, unsigned b) { classes.join(a, b); }
 
-  unsigned add(const void *key, Node node) {
-    auto [entry, inserted] = ids.try_emplace({key, node.dim}, nodes.size());
-    if (inserted) {
-      classes.insert(nodes.size());
-      nodes.push_back(node);
+  // Returns the number of a dimension, and whether it is new: then `nodes` has an empty node for it.
+  std::pair<unsigned, bool> find(const void *key, int64_t dim) {
+    auto [entry, isNew] = ids.try_emplace({key, dim}, nodes.size());
+    if (isNew) {
+      nodes.emplace_back().dim = dim;
+      classes.grow(nodes.size());
     }
-    return entry->second;
+    return {entry->second, isNew};
+  }
+  static Axes axesOf(ShardingAttr sharding, int64_t dim) {
+    return Axes(sharding.getDims()[dim].getAsRange<StringAttr>());
   }
   unsigned at(Value value, int64_t dim) {
-    auto type = cast<RankedTensorType>(value.getType());
-    Node node;
+    auto [id, isNew] = find(value.getAsOpaquePointer(), dim);
+    if (!isNew)
+      return id;
+    Node &node = nodes[id];
     node.value = value;
-    node.dim = dim;
-    node.size = type.getShape()[dim];
-    node.multiple = getGroupSize(mesh, getAxes(getSharding(value))[dim]);
-    return add(value.getAsOpaquePointer(), node);
+    node.size = cast<RankedTensorType>(value.getType()).getShape()[dim];
+    node.multiple = getGroupSize(mesh, axesOf(getSharding(value), dim));
+    return id;
   }
   unsigned at(graph::StateOp state, int64_t dim) {
-    Node node;
+    auto [id, isNew] = find(state.getOperation(), dim);
+    if (!isNew)
+      return id;
+    Node &node = nodes[id];
     node.state = state;
-    node.dim = dim;
     node.size = cast<RankedTensorType>(state.getType()).getShape()[dim];
     if (auto sharding = state->getAttrOfType<ShardingAttr>(kSharding))
-      node.multiple = getGroupSize(mesh, getAxes(sharding)[dim]);
-    return add(state.getOperation(), node);
+      node.multiple = getGroupSize(mesh, axesOf(sharding, dim));
+    return id;
   }
 
   void tieAll(Value a, int64_t firstA, Value b, int64_t firstB) {
@@ -79,8 +87,9 @@ private:
   // Requires that the cuts that a use asks for divide the class as well.
   void require(OpOperand &use) {
     for (auto [d, axes] : llvm::enumerate(getAxes(getRequired(use)))) {
-      Node &node = nodes[at(use.get(), d)];
-      node.multiple = std::lcm(node.multiple, getGroupSize(mesh, axes));
+      unsigned id = at(use.get(), d);
+      if (!axes.empty())
+        nodes[id].multiple = std::lcm(nodes[id].multiple, getGroupSize(mesh, axes));
     }
   }
 
@@ -171,9 +180,9 @@ private:
   ModuleOp module;
   MeshAttr mesh;
   SymbolTable symbols;
-  std::map<std::pair<const void *, int64_t>, unsigned> ids;
+  llvm::DenseMap<std::pair<const void *, int64_t>, unsigned> ids;
   std::vector<Node> nodes;
-  llvm::EquivalenceClasses<unsigned> classes;
+  llvm::IntEqClasses classes;
 };
 } // namespace
 

@@ -33,19 +33,23 @@ func::FuncOp llmc::makeProcedure(StageSplit &split, StringRef name, int64_t stag
   return func;
 }
 
-void llmc::bindState(func::FuncOp func, unsigned index, bool isResult, Attribute state,
-                     StageSplit &split, int64_t stage) {
-  auto bind = [&](StringRef name, Attribute attr) {
-    if (isResult)
-      func.setResultAttr(index, name, attr);
-    else
-      func.setArgAttr(index, name, attr);
-  };
-  bind(kState, state);
+void llmc::bindState(NamedAttrList &attributes, Attribute state, StageSplit &split, int64_t stage) {
+  attributes.set(kState, state);
   StateGroup &family = split.stateGroupOf(cast<FlatSymbolRefAttr>(state).getValue());
   if (family.isSplit())
-    bind(kLayers, DenseI64ArrayAttr::get(func.getContext(),
-                                         {family.firstLayer(stage), family.layers[stage]}));
+    attributes.set(kLayers, DenseI64ArrayAttr::get(state.getContext(), {family.firstLayer(stage), family.layers[stage]}));
+}
+
+static SmallVector<DictionaryAttr> asDictionaries(MLIRContext *context, ArrayRef<NamedAttrList> attributes) {
+  return llvm::map_to_vector(attributes, [&](const NamedAttrList &list) { return list.getDictionary(context); });
+}
+
+void llmc::setArgumentAttributes(func::FuncOp func, ArrayRef<NamedAttrList> attributes) {
+  func.setAllArgAttrs(asDictionaries(func.getContext(), attributes));
+}
+
+void llmc::setResultAttributes(func::FuncOp func, ArrayRef<NamedAttrList> attributes) {
+  func.setAllResultAttrs(asDictionaries(func.getContext(), attributes));
 }
 
 void llmc::removeDeadOps(func::FuncOp func) {

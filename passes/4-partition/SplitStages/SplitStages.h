@@ -74,9 +74,12 @@ mlir::LogicalResult splitUpdate(mlir::func::FuncOp update, StageSplit &split);
 // its marks, at the end of the module.
 mlir::func::FuncOp makeProcedure(StageSplit &split, llvm::StringRef name, int64_t stage,
                                  llvm::ArrayRef<mlir::Type> args, mlir::Location loc);
-// Binds an argument or result to a state, with the virtual stage's layers if the state is split.
-void bindState(mlir::func::FuncOp func, unsigned index, bool isResult, mlir::Attribute state,
-               StageSplit &split, int64_t stage);
+// Binds an argument or result, of which these are the attributes, to a state, with the virtual stage's layers if the state
+// is split.
+void bindState(mlir::NamedAttrList &attributes, mlir::Attribute state, StageSplit &split, int64_t stage);
+// Sets the attributes of all arguments or results of a function at once, since each call rebuilds the list of all.
+void setArgumentAttributes(mlir::func::FuncOp func, llvm::ArrayRef<mlir::NamedAttrList> attributes);
+void setResultAttributes(mlir::func::FuncOp func, llvm::ArrayRef<mlir::NamedAttrList> attributes);
 void removeDeadOps(mlir::func::FuncOp func);
 void removeUnusedArguments(mlir::func::FuncOp func);
 

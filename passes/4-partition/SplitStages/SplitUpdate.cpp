@@ -45,9 +45,9 @@ private:
   RankedTensorType typeOf(Value value, int64_t stage);
   void writeReturn(func::FuncOp func, int64_t stage, OpBuilder &builder);
   // Binds an argument or result of the function of a stage of the mesh.
-  void bind(func::FuncOp func, unsigned index, bool isResult, Attribute state, int64_t stage) {
+  void bind(NamedAttrList &attributes, Attribute state, int64_t stage) {
     StateGroup &family = split.stateGroupOf(cast<FlatSymbolRefAttr>(state).getValue());
-    bindState(func, index, isResult, state, split,
+    bindState(attributes, state, split,
               family.isSplit() ? family.virtualStageOn(stage, split.stagesOfMesh) : stage);
   }
   bool isHeld(const Info &info, int64_t stage) {
@@ -331,12 +331,14 @@ void UpdateSplitter::writeReturn(func::FuncOp func, int64_t stage, OpBuilder &bu
   ret->setAttr(kIn, builder.getArrayAttr(shardings));
   func.setFunctionType(
       builder.getFunctionType(func.getArgumentTypes(), ValueRange(results).getTypes()));
-  for (auto [i, binding] : llvm::enumerate(bindings)) {
+  SmallVector<NamedAttrList> attributes(bindings.size());
+  for (auto [list, binding] : llvm::zip(attributes, bindings)) {
     if (binding.first)
-      bind(func, i, /*isResult=*/true, binding.first, stage);
+      bind(list, binding.first, stage);
     else
-      func.setResultAttr(i, kOutput, binding.second);
+      list.set(kOutput, binding.second);
   }
+  setResultAttributes(func, attributes);
 }
 
 void UpdateSplitter::write(int64_t stage) {
@@ -351,15 +353,17 @@ void UpdateSplitter::write(int64_t stage) {
     }
   func::FuncOp func = makeProcedure(split, "update", stage, types, update.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(&func.getBody().front());
+  SmallVector<NamedAttrList> attributes(args.size());
   for (auto [i, arg] : llvm::enumerate(args)) {
     values[arg] = func.getArgument(i);
     func.getArgument(i).setLoc(arg.getLoc());
-    func.setArgAttr(i, kSharding, getSharding(arg));
+    attributes[i].set(kSharding, getSharding(arg));
     if (Attribute state = update.getArgAttr(arg.getArgNumber(), kState))
-      bind(func, i, /*isResult=*/false, state, stage);
-    else
-      func.setArgAttr(i, kScalar, update.getArgAttr(arg.getArgNumber(), kScalar));
+      bind(attributes[i], state, stage);
+    else if (Attribute scalar = update.getArgAttr(arg.getArgNumber(), kScalar))
+      attributes[i].set(kScalar, scalar);
   }
+  setArgumentAttributes(func, attributes);
   for (BlockArgument arg : args) {
     auto name = update.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState);
     auto state = name ? split.symbols.lookup<graph::StateOp>(name.getAttr()) : graph::StateOp();

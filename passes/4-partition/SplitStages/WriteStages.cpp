@@ -114,15 +114,17 @@ void MicroSplitter::writeReturn(StageFunction &procedure, OpBuilder &builder) {
   auto ret = func::ReturnOp::create(builder, micro.getLoc(), values);
   ret->setAttr(kIn, builder.getArrayAttr(shardings));
   func.setFunctionType(builder.getFunctionType(func.getArgumentTypes(), ValueRange(values).getTypes()));
-  for (auto [i, binding] : llvm::enumerate(bindings)) {
+  SmallVector<NamedAttrList> attributes(bindings.size());
+  for (auto [list, binding] : llvm::zip(attributes, bindings)) {
     if (binding.first == kState)
-      bindState(func, i, /*isResult=*/true, binding.second, split, procedure.stage);
+      bindState(list, binding.second, split, procedure.stage);
     else
-      func.setResultAttr(i, binding.first, binding.second);
+      list.set(binding.first, binding.second);
   }
   for (auto [i, output] : llvm::enumerate(procedure.outputs))
     if (Attribute shape = micro.getResultAttr(output.second, kValidShape))
-      func.setResultAttr(firstOutput + i, kValidShape, shape);
+      attributes[firstOutput + i].set(kValidShape, shape);
+  setResultAttributes(func, attributes);
 }
 
 void MicroSplitter::write(StageFunction &procedure) {
@@ -142,24 +144,26 @@ void MicroSplitter::write(StageFunction &procedure) {
   func::FuncOp func = procedure.func;
   OpBuilder builder = OpBuilder::atBlockEnd(&func.getBody().front());
   size_t borders = procedure.args.size(), residuals = borders + procedure.bordersIn.size();
+  SmallVector<NamedAttrList> attributes(items.size());
   for (auto [i, item] : llvm::enumerate(items)) {
     procedure.values[item] = func.getArgument(i);
     func.getArgument(i).setLoc(item.first.getLoc());
-    func.setArgAttr(i, kSharding, getSharding(item.first));
+    attributes[i].set(kSharding, getSharding(item.first));
     if (i >= residuals) {
-      func.setArgAttr(i, kResidual, builder.getI64IntegerAttr(i - residuals));
+      attributes[i].set(kResidual, builder.getI64IntegerAttr(i - residuals));
     } else if (i >= borders) {
-      func.setArgAttr(i, kStageBoundary, builder.getI64IntegerAttr(i - borders));
+      attributes[i].set(kStageBoundary, builder.getI64IntegerAttr(i - borders));
     } else {
       unsigned arg = cast<BlockArgument>(item.first).getArgNumber();
       if (Attribute state = micro.getArgAttr(arg, kState))
-        bindState(func, i, /*isResult=*/false, state, split, procedure.stage);
+        bindState(attributes[i], state, split, procedure.stage);
       else
         for (StringRef key : {StringRef(kInput), StringRef(kScalar), StringRef(kLoader)})
           if (Attribute value = micro.getArgAttr(arg, key))
-            func.setArgAttr(i, key, value);
+            attributes[i].set(key, value);
     }
   }
+  setArgumentAttributes(func, attributes);
   for (const Unit &unit : procedure.units)
     writeUnit(procedure, unit, builder);
   writeReturn(procedure, builder);

@@ -162,8 +162,7 @@ void Builder::copyMember(Operation *op) {
     types.push_back(typeInside(op, result.getType(), isRow));
   }
   Operation *copy = cloneForTypes(*inner, op, operands, types);
-  for (NamedAttribute attr : llvm::to_vector(copy->getDiscardableAttrs()))
-    copy->removeDiscardableAttr(attr.getName());
+  copy->setDiscardableAttrs(DictionaryAttr::get(copy->getContext()));
   map.map(op->getResults(), copy->getResults());
 }
 
