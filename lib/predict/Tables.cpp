@@ -45,6 +45,14 @@ struct Partitioned {
   std::vector<int64_t> bodies; // layers in the body of each repeat
 };
 
+// Drops the tensors of the model's files, hundreds for experts, which only training tells apart: every search among the
+// module's ops would pass them. Keeps those that ask for cuts.
+void dropSources(mlir::ModuleOp module) {
+  for (auto source : llvm::make_early_inc_range(module.getOps<graph::SourceOp>()))
+    if (!source->hasAttr(graph::kAnnotation))
+      source.erase();
+}
+
 // Partitions the model as the table needs it: where our own plans have stages, what follows the layers has one of its own.
 // Sets the choices of `own` that say so. `asRows`: experts have room for the rows that they get on average, unless a
 // choice gives them more.
@@ -69,11 +77,13 @@ Partitioned partition(predict::RaisedModels &models, CompileOptions &own, const 
     if (choices.order == cost::Order::ZeroBubble)
       own.schedule = Schedule::ZeroBubble;
   }
-  if (failed(runPhases(*module, own, Phase::Raise, Phase::Partition)))
+  CompileOptions phases = own;
+  phases.afterPhase = [](Phase phase, mlir::Operation *trained) {
+    if (phase == Phase::Train)
+      dropSources(llvm::cast<mlir::ModuleOp>(trained));
+  };
+  if (failed(runPhases(*module, phases, Phase::Raise, Phase::Partition)))
     return {};
-  // Leaves out the tensors of the model's files, hundreds for experts, before the program is copied.
-  for (auto source : llvm::make_early_inc_range(module->getOps<graph::SourceOp>()))
-    source.erase();
   out.module = std::move(module);
   return out;
 }
@@ -87,16 +97,18 @@ void takeMemory(cost::Table &table, const cost::Table &from) {
   table.shared.kept = from.shared.kept;
 }
 
-// Calls set(table, made) for the table of each choice of what is recomputed. False after diagnostics.
+// Calls set(table, made) for the table of each choice of what is recomputed. `isLast`: the last one changes the
+// ops of the module itself, which saves a copy. False after diagnostics.
 template <class Set>
-bool makeTables(const Partitioned &from, CompileOptions chosen, llvm::ArrayRef<cost::Kept> kept, std::map<cost::Kept, cost::Table> &out,
-                Set set) {
-  for (cost::Kept each : kept) {
-    mlir::OwningOpRef<mlir::ModuleOp> kernels = (*from.module).clone();
+bool makeTables(const Partitioned &from, bool isLast, CompileOptions chosen, llvm::ArrayRef<cost::Kept> kept,
+                std::map<cost::Kept, cost::Table> &out, Set set) {
+  for (const cost::Kept &each : kept) {
+    mlir::OwningOpRef<mlir::ModuleOp> copy = isLast && &each == &kept.back() ? mlir::ModuleOp() : (*from.module).clone();
+    mlir::ModuleOp kernels = copy ? *copy : *from.module;
     chosen.recompute = predict::recomputeOf(each);
-    if (failed(findKernels(*kernels, chosen)))
+    if (failed(findKernels(kernels, chosen)))
       return false;
-    set(out[each], predict::extractPlanTable(*kernels, from.bodies));
+    set(out[each], predict::extractPlanTable(kernels, from.bodies));
   }
   return true;
 }
@@ -127,19 +139,20 @@ std::optional<Tables> predict::readTables(RaisedModels &models, const CompileOpt
   if (!isOurs) {
     out.of[cost::Kept::All] = extractTable(module, choices.software, partitioned.bodies);
   } else {
+    const bool divides = splits && own.pp > 1;
     auto take = [](cost::Table &table, cost::Table made) { table = std::move(made); };
-    if (!makeTables(partitioned, own, kept, out.of, take))
+    if (!makeTables(partitioned, !divides, own, kept, out.of, take))
       return std::nullopt;
-    if (splits && own.pp > 1) { // differs in its kernels alone
+    if (divides) { // differs in its kernels alone
       CompileOptions split = own;
       split.schedule = Schedule::ZeroBubble;
-      if (!makeTables(partitioned, split, kept, out.split, take))
+      if (!makeTables(partitioned, true, split, kept, out.split, take))
         return std::nullopt;
     }
     // Takes memory of a plan that has the room which compile gives experts, and time of one that has their rows.
     if (room == Room::Both && own.moeBudget != roomy.moeBudget) {
       Partitioned more = partition(models, roomy, choices, /*asRows=*/false);
-      if (!more.module || !makeTables(more, roomy, kept, out.of, takeMemory))
+      if (!more.module || !makeTables(more, true, roomy, kept, out.of, takeMemory))
         return std::nullopt;
     }
   }

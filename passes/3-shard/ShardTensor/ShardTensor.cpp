@@ -176,18 +176,17 @@ private:
 };
 
 // Returns whether `value` is an argument bound to a parameter, or one layer of such an argument.
-bool isParameter(Value value, ModuleOp module) {
+bool isParameter(Value value, const llvm::DenseSet<StringAttr> &parameters) {
   auto arg = dyn_cast<BlockArgument>(value);
   if (!arg)
     return false;
   Operation *parent = arg.getOwner()->getParentOp();
   if (auto repeat = dyn_cast<graph::RepeatOp>(parent))
-    return isParameter(repeat->getOperand(arg.getArgNumber()), module);
+    return isParameter(repeat->getOperand(arg.getArgNumber()), parameters);
   auto func = dyn_cast<func::FuncOp>(parent);
   auto name = func ? func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), kState)
                    : FlatSymbolRefAttr();
-  auto state = name ? module.lookupSymbol<graph::StateOp>(name.getAttr()) : graph::StateOp();
-  return state && state.getRole() == graph::Role::parameter;
+  return name && parameters.contains(name.getAttr());
 }
 
 // Returns whether the value depends on an input of the step.
@@ -214,6 +213,10 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     int64_t parts = mesh.getSize(planfile::AxisRole::Tensor);
     if (parts == 1)
       return;
+    parameters.clear();
+    for (auto state : module.getOps<graph::StateOp>())
+      if (state.getRole() == graph::Role::parameter)
+        parameters.insert(state.getSymNameAttr());
     AxisPropagation axis(module, mesh.getAxes(planfile::AxisRole::Tensor), {"tensor"});
     keepShared(func, axis, parts);
     bool ok = succeeded(seedWanted(func, axis, parts));
@@ -231,6 +234,8 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     getOperation().walk([](Operation *op) { op->removeAttr(kKeepIndexedDim); });
     numConflicts += axis.reportConflicts();
   }
+
+  llvm::DenseSet<StringAttr> parameters; // names of the module's
 
   // Holds one use of a state, and by how much a dimension of the state is further right than its own.
   struct SharedUse {
@@ -257,7 +262,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
   void keepShared(func::FuncOp func, AxisPropagation &axis, int64_t parts) {
     for (BlockArgument arg : func.getArguments()) {
       SmallVector<SharedUse> uses;
-      if (isParameter(arg, getOperation()))
+      if (isParameter(arg, parameters))
         listUses(arg, 0, uses);
       if (uses.size() < 2 || llvm::any_of(uses, [](const SharedUse &one) {
             return isa<graph::MatmulOp, graph::GroupedMatmulOp>(one.use->getOwner());
@@ -337,7 +342,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
   LogicalResult seed(graph::MatmulOp op, AxisPropagation &axis, int64_t parts) {
     ModuleOp module = getOperation();
     for (unsigned weight : {1u, 0u}) {
-      if (!isParameter(op->getOperand(weight), module))
+      if (!isParameter(op->getOperand(weight), parameters))
         continue;
       const graph::ShardingRule &rule = axis.ruleOf(op);
       bool hasColumns = false;
@@ -417,7 +422,7 @@ struct ShardTensor : impl::ShardTensorBase<ShardTensor> {
     int64_t rows = cast<RankedTensorType>(table.getType()).getDimSize(0);
     llvm::DenseSet<Value> seen;
     Follower follower(axis, parts);
-    if (!isParameter(table, getOperation()) || rows < parts || axis.isPinned(table, 0) ||
+    if (!isParameter(table, parameters) || rows < parts || axis.isPinned(table, 0) ||
         !isFed(op.getIds(), seen) || follower.needsWhole(table, 0) || follower.blockedSize)
       return;
     if (rows % parts != 0)

@@ -8,6 +8,8 @@
 
 #include "llvm/Support/DebugLog.h"
 
+#include <deque>
+
 #define DEBUG_TYPE "llmc-fuse-kernels"
 
 using namespace mlir;
@@ -159,6 +161,12 @@ public:
   Finder(Block &block, const llvm::DenseSet<Operation *> &whole) : whole(whole) {
     for (Operation &op : block)
       order[&op] = order.size();
+    definitions.resize(order.size()), groupAt.resize(order.size(), -1);
+    inside.resize(order.size()), seen.resize(order.size());
+    for (Operation &op : block)
+      for (Value operand : op.getOperands())
+        if (auto definition = order.find(operand.getDefiningOp()); definition != order.end())
+          definitions[order.lookup(&op)].push_back(definition->second);
     for (Operation &op : block.without_terminator())
       visit(&op);
   }
@@ -175,7 +183,7 @@ private:
   bool tryJoin(int number, Operation *op);
   void tryMerge(int into, int from);
   void add(int number, Operation *op, FusionRole role);
-  bool hasWayAround(llvm::ArrayRef<Operation *> members, llvm::ArrayRef<int> numbers) const;
+  bool hasWayAround(llvm::ArrayRef<Operation *> members);
   bool fitsLaunch(llvm::ArrayRef<Operation *> members) const;
   SmallVector<int> producers(Operation *op) const;
   SmallVector<int> readers(Operation *op) const;
@@ -183,9 +191,14 @@ private:
 
   const llvm::DenseSet<Operation *> &whole;
   llvm::DenseMap<Operation *, int64_t> order;
-  std::vector<FusionGroup> groups; // without members: merged into another
+  std::deque<FusionGroup> groups; // without members: merged into another
   llvm::DenseMap<Operation *, int> groupOf;
   llvm::DenseMap<Value, SmallVector<int>> readersOf;
+  // Lists by places in the block what each op reads, and its group; and in which search an op was a member or was seen.
+  std::vector<SmallVector<int64_t, 4>> definitions;
+  std::vector<int> groupAt;
+  std::vector<unsigned> inside, seen;
+  unsigned searches = 0;
 };
 
 } // namespace
@@ -273,38 +286,38 @@ bool Finder::readsFit(const FusionGroup &group, Operation *op, FusionRole role) 
 }
 
 // Returns whether an op outside of `members` depends on one of them and feeds another.
-bool Finder::hasWayAround(ArrayRef<Operation *> members, ArrayRef<int> numbers) const {
-  llvm::SmallPtrSet<Operation *, 16> inside(members.begin(), members.end());
+bool Finder::hasWayAround(ArrayRef<Operation *> members) {
+  const unsigned search = ++searches;
+  auto places = llvm::map_to_vector<8>(members, [&](Operation *op) { return order.lookup(op); });
   int64_t first = INT64_MAX;
-  for (Operation *op : members)
-    first = std::min(first, order.lookup(op));
-  llvm::SmallPtrSet<Operation *, 16> seen;
-  SmallVector<Operation *> stack;
-  auto push = [&](Operation *op) {
-    for (Value operand : op->getOperands())
-      if (Operation *def = operand.getDefiningOp(); def && order.contains(def))
-        stack.push_back(def);
-  };
-  for (Operation *op : members) {
-    push(op);
-    llvm::erase_if(stack, [&](Operation *def) { return inside.contains(def); });
+  for (int64_t place : places) {
+    inside[place] = search;
+    first = std::min(first, place);
+  }
+  SmallVector<int64_t> stack;
+  for (int64_t place : places) {
+    for (int64_t definition : definitions[place])
+      if (inside[definition] != search)
+        stack.push_back(definition);
     while (!stack.empty()) {
-      Operation *at = stack.pop_back_val();
-      if (inside.contains(at))
+      int64_t at = stack.pop_back_val();
+      if (inside[at] == search)
         return true;
-      if (!seen.insert(at).second)
+      if (std::exchange(seen[at], search) == search)
         continue;
-      auto it = groupOf.find(at);
-      if (it == groupOf.end()) {
-        if (order.lookup(at) > first)
-          push(at);
+      if (groupAt[at] < 0) {
+        if (at > first)
+          llvm::append_range(stack, definitions[at]);
         continue;
       }
-      const FusionGroup &other = groups[it->second];
-      if (other.last > first)
-        for (Operation *member : other.members)
-          if (seen.insert(member).second || member == at)
-            push(member);
+      const FusionGroup &other = groups[groupAt[at]];
+      if (other.last <= first)
+        continue;
+      for (Operation *op : other.members) {
+        int64_t member = order.lookup(op);
+        if (std::exchange(seen[member], search) != search || member == at)
+          llvm::append_range(stack, definitions[member]);
+      }
     }
   }
   return false;
@@ -338,7 +351,7 @@ void Finder::add(int number, Operation *op, FusionRole role) {
   group.roles[op] = role;
   if (!isUnitReshape(op))
     group.collapsible &= isCollapsible(op, group.shape);
-  groupOf[op] = number;
+  groupOf[op] = groupAt[order[op]] = number;
   for (Value given : op->getOperands())
     if (Value operand = behindCasts(given);
         shapeOf(operand) == ArrayRef(group.shape) && !group.contains(operand))
@@ -352,7 +365,7 @@ bool Finder::tryJoin(int number, Operation *op) {
     return false;
   SmallVector<Operation *> members(group.members.begin(), group.members.end());
   members.push_back(op);
-  if (hasWayAround(members, {number}) || !fitsLaunch(members))
+  if (hasWayAround(members) || !fitsLaunch(members))
     return false;
   add(number, op, *role);
   return true;
@@ -371,7 +384,7 @@ void Finder::tryMerge(int into, int from) {
     return;
   SmallVector<Operation *> members(a.members.begin(), a.members.end());
   members.append(b.members.begin(), b.members.end());
-  if (hasWayAround(members, {into, from}) || !fitsLaunch(members))
+  if (hasWayAround(members) || !fitsLaunch(members))
     return;
   FusionGroup both = a; // reads between the two must fit as well
   both.reduced = reduced;
