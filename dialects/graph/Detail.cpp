@@ -29,6 +29,7 @@ ShardingRule elementwiseRule(Operation *op, LinearIn linearIn) {
         result[i] = factors[shape.size() - own.size() + i];
     return result;
   };
+  rule.operands.reserve(op->getNumOperands());
   for (Value operand : op->getOperands())
     rule.operands.push_back(factorsOf(operand));
   for (Value result : op->getResults())

@@ -156,11 +156,6 @@ ShardingAttr llmc::parallel::getResultSharding(func::FuncOp func, unsigned i) {
   return getRequired(func.getBody().front().getTerminator()->getOpOperand(i));
 }
 
-void llmc::parallel::clearShardings(Operation *op) {
-  for (StringRef name : {StringRef(kIn), StringRef(kOut), StringRef(kArgs)})
-    op->removeAttr(name);
-}
-
 //===-- Making shardings --------------------------------------------------===//
 
 ShardingAttr llmc::parallel::makeSharding(MLIRContext *context, ArrayRef<Axes> dims,

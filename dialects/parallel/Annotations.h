@@ -99,8 +99,6 @@ void setShardings(mlir::Operation *op, llvm::ArrayRef<ShardingAttr> required, ll
 void setArgumentShardings(mlir::Operation *parent, llvm::ArrayRef<ShardingAttr> shardings);
 // Returns the sharding that the return of `func` requires of result `i`.
 ShardingAttr getResultSharding(mlir::func::FuncOp func, unsigned i);
-// Removes parallel.in, out and args from an op.
-void clearShardings(mlir::Operation *op);
 
 //===-- Making shardings --------------------------------------------------===//
 
@@ -148,7 +146,7 @@ graph::ReduceKind unreducedKindOf(const graph::ShardingRule &rule, const FactorA
 // broadcast dimensions are not cut; A4 results are unreduced over the axes of reduced factors that
 // they lack, and of linear operands; A5 unreduced operands are one of the op's linear sets.
 mlir::FailureOr<FactorAxes> readFactorAxes(mlir::Operation *op);
-// Does the same for an op whose rule is known.
+// Reads those of an op whose rule is known.
 mlir::FailureOr<FactorAxes> readFactorAxes(mlir::Operation *op, const graph::ShardingRule &rule);
 
 // Checks all annotations of a module: readFactorAxes on every op; A6 operands, body arguments,

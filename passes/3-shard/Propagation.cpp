@@ -393,9 +393,11 @@ void AxisPropagation::writeOp(Operation *op) {
   }
   for (OpResult result : op->getResults()) {
     unsigned i = result.getResultNumber();
-    defined.push_back(i < rule.results.size() ? withUnreduced(parallel::shardingOf(context, rule.results[i], axes),
-                                                              unreducedOf(rule, rule.results[i], axes), unreducedKindOf(rule, axes))
-                                              : getSharding(result));
+    if (i >= rule.results.size())
+      defined.push_back(getSharding(result));
+    else
+      defined.push_back(withUnreduced(parallel::shardingOf(context, rule.results[i], axes),
+                                      unreducedOf(rule, rule.results[i], axes), unreducedKindOf(rule, axes)));
   }
   setShardings(op, required, defined, originOf(op, factor));
 }

@@ -82,7 +82,7 @@ private:
     graph::ShardingRule rule;
     parallel::FactorAxes earlier;
   };
-  // Goes on with the other axes of a product where the first has written its own: takes over what is known of ops and states.
+  // Takes over what the first axis of a product knows of ops and states when it has written its own cuts.
   explicit AxisPropagation(AxisPropagation &first);
   const Known &knownOf(mlir::Operation *op) const { return *known.find(op)->second; }
   graph::StateOp stateOf(mlir::FlatSymbolRefAttr name) const { return stateOps.lookup(name.getAttr()); }

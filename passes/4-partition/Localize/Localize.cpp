@@ -47,14 +47,15 @@ private:
 };
 } // namespace
 
-// Removes the marks of earlier phases that no later pass reads.
+// Removes the shardings and marks of earlier phases that no later pass reads.
 static void dropMarks(Operation *op) {
-  clearShardings(op);
-  for (StringRef name : {StringRef(kStage), StringRef(kBackward), StringRef(kLayers),
-                         StringRef(graph::kId), StringRef(graph::kCotangentOf)})
-    op->removeAttr(name);
-  if (isa<graph::GraphDialect>(op->getDialect()))
-    op->removeAttr(kOrigin);
+  const StringRef names[] = {kIn, kOut, kArgs, kStage, kBackward, kLayers, graph::kId, graph::kCotangentOf};
+  const bool isGraph = isa<graph::GraphDialect>(op->getDialect());
+  SmallVector<NamedAttribute> kept;
+  for (NamedAttribute attribute : op->getDiscardableAttrs())
+    if (!llvm::is_contained(names, attribute.getName().getValue()) && !(isGraph && attribute.getName() == kOrigin))
+      kept.push_back(attribute);
+  op->setDiscardableAttrs(kept);
 }
 
 // Returns the origin of a reshard with a description of the tensor that moves.
