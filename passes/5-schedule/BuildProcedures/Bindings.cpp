@@ -23,12 +23,10 @@ Value StageBuilder::buffer(BufferSlice place, Type type) {
   OpBuilder::InsertionGuard guard(b);
   auto declare = [&](Value parent, RankedTensorType tensor, int64_t displacement) -> Value {
     // Declarations come after all others, before the procedures.
-    Block &body = stageOp.getBody().front();
-    auto procedures = body.getOps<plan::ProcedureOp>();
-    if (procedures.empty())
-      b.setInsertionPointToEnd(&body);
+    if (firstProcedure)
+      b.setInsertionPoint(firstProcedure);
     else
-      b.setInsertionPoint(*procedures.begin());
+      b.setInsertionPointToEnd(&stageOp.getBody().front());
     return plan::BufferOp::create(
         b, module.getLoc(), plan::BufferType::get(b.getContext(), tensor), parent,
         plan::SpaceAttr::get(b.getContext(), root.space),

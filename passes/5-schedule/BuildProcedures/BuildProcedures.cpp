@@ -23,6 +23,8 @@ plan::ProcedureOp StageBuilder::newProcedure(Location loc, StringRef name,
       plan::ProcedureOp::create(b, loc, getProcedureName(name, chunk), kind,
                                 chunk ? b.getI64IntegerAttr(chunk) : IntegerAttr(),
                                 chunk ? b.getDenseI64ArrayAttr({chunk}) : DenseI64ArrayAttr());
+  if (!firstProcedure)
+    firstProcedure = procedure;
   b.setInsertionPointToStart(b.createBlock(&procedure.getBody()));
   return procedure;
 }

@@ -115,6 +115,7 @@ private:
   parallel::MeshAttr mesh;
   int64_t stages;
   plan::StageOp stageOp;
+  plan::ProcedureOp firstProcedure; // before which buffers are declared; null: there is none yet
   std::vector<RootBuffer> roots;
   llvm::DenseSet<int> taken; // roots that some function has as an argument
   std::map<std::tuple<int, int64_t, const void *>, mlir::Value> views;
