@@ -16,6 +16,12 @@
 
 namespace llmc::predict {
 
+// Holds the seconds of a step whose instructions were simulated, or why they were not.
+struct Simulated {
+  std::optional<double> step;
+  std::string whyNot;
+};
+
 // Holds a prediction, and what it was made of.
 struct Prediction {
   std::string model;
@@ -26,6 +32,7 @@ struct Prediction {
   std::map<cost::Kept, cost::Table> tables; // of our own plans: for each choice of what is recomputed that is open
   std::shared_ptr<const WorkspacePlan> workspace; // of our own plans
   cost::StepTime time;
+  Simulated simulated;
   std::vector<cost::MemoryParts> memory; // of each stage
   double processPeak = 0; // bytes of the process that has all ranks, on processors that were measured
 };

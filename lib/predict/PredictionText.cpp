@@ -173,6 +173,7 @@ json predict::predictionJson(const Prediction &p) {
                  {"fits", predict::lackOfMemory(p).empty()},
                  {"precision", nameOf(c.precision)},
                  {"step_time_s", step},
+                 {"simulated_step_s", p.simulated.step ? json(*p.simulated.step) : json()},
                  {"tokens_per_s_per_gpu", double(p.time.tokens) / step / ranks},
                  {"tflops_per_gpu", p.time.modelFlops / step / ranks / 1e12},
                  {"mfu", p.time.modelFlops / step / peakOf(p)},
@@ -182,6 +183,8 @@ json predict::predictionJson(const Prediction &p) {
                  {"memory_bytes", std::move(memory)},
                  {"traffic", trafficJson(p)},
                  {"flops", flopsJson(p)}};
+  if (!p.simulated.step && !p.simulated.whyNot.empty())
+    chosen["not_simulated"] = p.simulated.whyNot;
   json rejected = json::array();
   if (std::string reason = predict::lackOfMemory(p); !reason.empty())
     rejected.push_back({{"mesh", predict::meshJson(c.mesh)}, {"reason", reason}});
@@ -216,6 +219,10 @@ std::string predict::predictionText(const Prediction &p) {
   out += line("step        %.4g s, %.4g tokens/s a GPU, MFU %.1f %%, HFU %.1f %%, bubble %.1f %%\n", step,
               double(p.time.tokens) / step / ranks, 100 * p.time.modelFlops / step / peakOf(p),
               100 * p.time.hardwareFlops / step / peakOf(p), 100 * p.time.bubbleFraction);
+  if (p.simulated.step && !p.machine.cluster.host)
+    out += line("simulated   %.4g s: the prediction is %+.1f %% beside it\n", *p.simulated.step, 100 * (step / *p.simulated.step - 1));
+  else if (!p.simulated.whyNot.empty())
+    out += "simulated   no: " + p.simulated.whyNot + "\n";
   for (auto [name, seconds] : predict::partsOf(p.time.parts))
     if (seconds > 0)
       out += line("  %-12s %10.4g s %5.1f %%\n", name.c_str(), seconds, 100 * seconds / step);

@@ -13,7 +13,7 @@ namespace llmc::predict {
 
 // Returns the object of llmc plan --json: model {name, parameters, active_parameters, layers}, chosen {mesh
 // {dp, pp, tp, cp, ep, etp}, virtual_stages, micro_batch, micro_batches, schedule, zero, sequence_parallel, recompute,
-// precision, step_time_s, tokens_per_s_per_gpu, tflops_per_gpu, mfu, hfu, bubble_fraction, time_s (parts that sum to
+// precision, step_time_s, simulated_step_s (null, and not_simulated says why, where the plan was not simulated), tokens_per_s_per_gpu, tflops_per_gpu, mfu, hfu, bubble_fraction, time_s (parts that sum to
 // step_time_s; exposed seconds), memory_bytes (of the worst stage; parts that sum to peak), traffic [{stage, axis, kind, phase, bytes, calls}] (of one rank and step,
 // without data-parallel ranks and messages between stages)}, alternatives, rejected,
 // search {candidates, seconds}.

@@ -86,13 +86,20 @@ std::string search::resultText(const Result &result, const Request &request) {
     out += line("cost        %.4g tokens for a dollar, %.4g dollars a step\n", tokensPerDollar(best, request),
                 double(best.prediction.time.tokens) / tokensPerDollar(best, request));
   if (result.found.size() > 1)
-    out += request.byDollars ? "runners-up  (by what a step costs)\n" : "runners-up\n";
+    out += std::string("runners-up       step    simulated") + (request.byDollars ? "   (by what a step costs)\n" : "\n");
+  size_t leftOut = 0;
   for (size_t i = 1; i < result.found.size(); ++i) {
+    const std::optional<double> &simulated = result.found[i].prediction.simulated.step;
+    leftOut += !simulated;
     const cost::StepTime &time = result.found[i].prediction.time;
     std::string why = whyLonger(time.parts, best.prediction.time.parts);
-    out += line("  %+6.2f %%   ", 100 * (costOf(result.found[i], request) / costOf(best, request) - 1)) + lineOf(flagsOf(result.found[i].candidate, request)) +
+    out += line("  %+6.2f %%  %8.4g s %12s   ", 100 * (costOf(result.found[i], request) / costOf(best, request) - 1), time.step,
+                (simulated ? line("%.4g s", *simulated) : "-").c_str()) +
+           lineOf(flagsOf(result.found[i].candidate, request)) +
            (why.empty() ? "" : " (" + why + ")") + "\n";
   }
+  if (leftOut)
+    out += line("not all     %zu of the runners-up are not simulated; --json says why, --simulate on takes its time\n", leftOut);
   out += line("search      %lld plans, of which %lld were priced, by %lld tables, in %.2f s\n", (long long)result.candidates,
               (long long)result.priced, (long long)result.tables, result.seconds);
   return out;

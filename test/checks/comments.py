@@ -25,7 +25,7 @@ VERBS = set(
     Provides Puts Queues Raises Reads Receives Recognises Recognizes Records Recovers Redraws
     Reduces Refers Refuses Registers Regroups Releases Removes Renames Repeats Replaces Reports
     Represents Requests Resets Reshapes Resolves Restores Restricts Returns Rewrites Rotates Rounds
-    Runs Scales Scans Seeds Selects Separates Serializes Serves Sets Shares Shortens Shows Skips Slices
+    Runs Scales Scans Seeds Selects Separates Serializes Serves Sets Shares Shortens Shows Simulates Skips Slices
     Spells Splits Starts States Stores Strips Sums Sweeps Takes Tells Tests Times Traces Tracks
     Trains Transforms Translates Transposes Tries Truncates Turns Uses Verifies Visits Waits Wakes
     Wraps Writes Follows Widens

@@ -42,7 +42,7 @@ def words(flags):
 
 def plan(path, flags):
     """The object that is printed, and whether the plan fits; nothing of a plan that is refused."""
-    done = call([LLMC, "plan", path, "--json", "-q", *words(flags)], check=False)
+    done = call([LLMC, "plan", path, "--json", "-q", *words({"simulate": "off", **flags})], check=False)
     return (json.loads(done.stdout), done.returncode == 0) if done.stdout else (None, False)
 
 

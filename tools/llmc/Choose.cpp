@@ -99,6 +99,25 @@ static bool simulateAll(predict::RaisedModels &models, search::Result &result, s
   return true;
 }
 
+// Simulates the plans that were found beside their tables, on all cores.
+static void simulateFound(predict::RaisedModels &models, predict::Simulating how, search::Result &result) {
+  std::vector<predict::Prediction *> predictions;
+  for (search::Found &found : result.found)
+    predictions.push_back(&found.prediction);
+  std::vector<size_t> chosen = predict::chooseSimulated(predictions, how);
+  search::Readers readers(models);
+  readers.run(chosen.size(), [&](predict::RaisedModels &own, size_t i) {
+    search::Found &found = result.found[chosen[i]];
+    simulateOne(own.context(), found.options, found.prediction);
+  });
+}
+
+void simulateOne(mlir::MLIRContext &context, const CompileOptions &options, predict::Prediction &prediction) {
+  std::string error = search::firstError(context, [&] { (void)predict::simulateBeside(context, options, prediction); });
+  if (!prediction.simulated.step)
+    prediction.simulated.whyNot = "is not built: " + error;
+}
+
 bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &choice, size_t count) {
   constexpr size_t ofProcessors = 24; // meshes, each of which is simulated
   const bool sharesCores = choice.machine.cluster.host.has_value();
@@ -128,6 +147,8 @@ bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &c
   if (all.found.size() > count)
     all.found.erase(all.found.begin() + std::ptrdiff_t(count), all.found.end());
   choice.result = std::move(all);
+  if (!sharesCores && line.command == "plan")
+    simulateFound(models, line.simulating, choice.result);
   if (choice.result.found.empty() && choice.result.nearest) {
     search::Readers readers(models);
     search::Request request = choice.request;

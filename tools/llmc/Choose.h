@@ -29,6 +29,9 @@ std::optional<Choice> requestOf(const CommandLine &line, std::vector<std::string
 // Finds up to `count` plans of a request. False after diagnostics of the model.
 bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &choice, size_t count);
 
+// Simulates a plan beside its table; of one that compile refuses, the prediction says why.
+void simulateOne(mlir::MLIRContext &context, const CompileOptions &options, predict::Prediction &prediction);
+
 // Returns why no plan was found.
 std::string whyNothingFits(const Choice &choice);
 

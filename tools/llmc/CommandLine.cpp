@@ -194,7 +194,7 @@ void note(CommandLine &line, const std::string &flag, const std::string &value) 
   if (isOneOf({"--gpu", "--cluster", "--gpus-per-node", "--nvlink-domain", "--nic-gbytes", "--board-watts"}))
     line.clusterFlags.emplace_back(flag, value);
   else if (!isOneOf({"--output", "--quiet", "--verbose", "--dump-phases", "--compile-to", "--compile-from", "--cuda-kernels", "--gpus", "--objective",
-                     "--dollars-per-gpu-hour"}))
+                     "--dollars-per-gpu-hour", "--simulate"}))
     line.choices.emplace_back(flag, value);
 }
 

@@ -9,6 +9,7 @@
 #include "lib/options/Phases.h"
 #include "lib/page/MeasuredFiles.h"
 #include "lib/predict/PriceOptions.h"
+#include "lib/predict/SimulatePlan.h"
 #include "lib/support/FlagTable.h"
 #include "lib/support/Progress.h"
 
@@ -40,6 +41,7 @@ struct CommandLine {
   bool searches() const;
   std::string objective = "step"; // of the choices that are found
   double dollarsPerGpuHour = 0;
+  predict::Simulating simulating = predict::Simulating::Auto; // of plan
   budget::Question budget; // of budget
   std::string other;   // compare: the second program
   std::string subject; // explain: a collective, node, parameter or kind of op; empty: all

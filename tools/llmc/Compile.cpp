@@ -177,10 +177,20 @@ std::optional<cost::Machine> machineOf(const CommandLine &line, bool &isValid) {
 // Holds what is predicted of a step.
 struct PredictedStep {
   double step = 0, modelFlops = 0, peak = 0; // seconds; FLOPs; FLOP/s of all that computes
+  std::optional<double> simulated;           // seconds, on accelerators
 };
 
+// Counts the instructions of a step on one rank of each stage.
+uint64_t instructionsOfStep(const planfile::ProgramT &program) {
+  uint64_t count = 0;
+  for (const auto &stage : program.stages)
+    for (const auto &entry : stage->table)
+      count += stage->procedures[entry->procedure]->instructions.size();
+  return count;
+}
+
 // Predicts a step of the program on the machine: by simulating its plan on processors that were measured, else by the
-// table of the model. Nullopt after diagnostics. The program tells what is predicted of the processors that it is for
+// table of the model, beside which it is simulated where that takes about a second. Nullopt after diagnostics. The program tells what is predicted of the processors that it is for
 // beside what it measures.
 std::optional<PredictedStep> predictStep(MLIRContext &context, const CompileOptions &options,
                                          const cost::Machine &machine, planfile::ProgramT &program) {
@@ -192,12 +202,17 @@ std::optional<PredictedStep> predictStep(MLIRContext &context, const CompileOpti
     return std::nullopt;
   PredictedStep predicted{prediction->time.step, prediction->time.modelFlops, double(options.ranks()) * machine.peak()};
   const auto &host = machine.cluster.host;
-  if (!host)
+  constexpr uint64_t most = 4'000'000; // instructions
+  if (!host && instructionsOfStep(program) > most)
     return predicted;
   auto forecast = simulate::forecast(program, machine);
   if (!forecast) {
     fail("the plan cannot be simulated, which is a bug of llmc: " + forecast.message());
     return std::nullopt;
+  }
+  if (!host) {
+    predicted.simulated = forecast->timeline.step;
+    return predicted;
   }
   predicted.step = program.predicted_step_s = forecast->timeline.step;
   program.model_flops = predicted.modelFlops;
@@ -213,7 +228,10 @@ void printPrediction(llvm::raw_ostream &out, const cost::Machine &machine, const
   for (const auto &stage : program.stages)
     arena = std::max<uint64_t>(arena, stage->arena_bytes);
   double step = predicted.step, memory = machine.cluster.memoryBytes;
-  out << "predicted   step " << llvm::format("%.4g", step) << " s, MFU "
+  out << "predicted   step " << llvm::format("%.4g", step) << " s, ";
+  if (predicted.simulated)
+    out << "simulated " << llvm::format("%.4g", *predicted.simulated) << " s, ";
+  out << "MFU "
       << llvm::format("%.1f", 100 * predicted.modelFlops / step / predicted.peak) << " %, arena " << humanBytes(arena);
   double needed = double(arena);
   if (const auto &host = machine.cluster.host) {

@@ -305,6 +305,11 @@ Entries clusterFlags() {
        support::word(&CommandLine::objective)},
       {{"--dollars-per-gpu-hour", kPlan | kCompile, "X", "what an accelerator costs"},
        support::real(&CommandLine::dollarsPerGpuHour, {.end = 1e6, .open = true})},
+      {{"--simulate", kPlan, nullptr,
+        "which plans are built and simulated beside their prediction:\nauto: those that take about a second",
+        {.standard = "auto", .values = {"auto", "on", "off"}}},
+       choose([](CommandLine &line) -> predict::Simulating & { return line.simulating; },
+              std::vector{predict::Simulating::Auto, predict::Simulating::On, predict::Simulating::Off})},
   };
 }
 

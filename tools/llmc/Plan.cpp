@@ -104,6 +104,8 @@ int runPlan(const CommandLine &line) {
                  << (levers.empty() ? "\n" : "; see the levers\n");
     return 1;
   }
+  if (!prediction->machine.cluster.host && !predict::chooseSimulated({&*prediction}, line.simulating).empty())
+    simulateOne(context, options, *prediction);
   if (int status = writePlanPage(line, predict::predictionJson(*prediction)))
     return status;
   if (line.json)
