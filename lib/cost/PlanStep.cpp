@@ -22,6 +22,15 @@ double dataTime(const Machine &machine, const Work &work, Transfer kind) {
   return time;
 }
 
+// Returns the seconds in which one work adds the gradients that data-parallel ranks have scattered to its sums.
+double additionTime(const Machine &machine, const Work &work) {
+  double time = 0;
+  for (const Collective &c : work.collectives)
+    if (c.role == Role::Data && c.kind == Transfer::ReduceScatter)
+      time += elementwiseTime(machine, 3 * c.bytes / double(c.group.size), 1);
+  return time;
+}
+
 // Adds to the passes of our own plans what each micro-batch waits for: a part's weights are gathered while the part before it
 // computes, and a layer's gradients are scattered while the next one does (passes/5-schedule/OverlapShards); those of what
 // stands around the layers are scattered at the end. All that goes on one stream with the collectives inside of a layer.
@@ -50,25 +59,32 @@ void addShards(const Table &table, const Machine &machine, WorkTimes &times, Sta
       auto scatterOf = [&](const Work &made) {
         return dataTime(machine, made, Transfer::ReduceScatter) + dataTime(machine, made, Transfer::AllReduce);
       };
-      // Returns what work of `alone` seconds waits for collectives that are busy that long, and what of these is left behind it.
-      auto beside = [&](const Work &one, double alone, double busy) -> std::pair<double, double> {
+      // Returns what work of `alone` seconds waits for collectives that are busy that long, and what of these is left behind it
+      // but for `adds` seconds that come after them.
+      auto beside = [&](const Work &one, double alone, double busy, double adds) -> std::pair<double, double> {
         if (busy <= 0 || !overlaps)
           return {0, busy};
         if (hides) // what hides the collectives of a layer hides these alike
           return {0, std::max(0.0, busy - alone)};
-        return {times.of(one, busy) - times.of(one, 0), std::max(0.0, busy - times.of(one, busy))};
+        return {times.of(one, busy) - times.of(one, 0), std::max(0.0, busy + adds - times.of(one, busy))};
       };
       for (size_t i = 0; i < count; ++i) {
         Stage::PartPass &each = at(i);
         PassTime &pass = isForward ? each.forward : each.backward;
         const double alone = pass.exposed.sum();
         const bool hasWeights = gatherOf(i) > 0;
-        auto [added, left] = beside(each.part->*work, alone, std::exchange(scattered, 0) + (hasWeights ? nextGather(i + 1) : 0));
+        if (alone <= 0 && !hasWeights && i + 1 < count)
+          continue; // nothing is computed beside what is on its way
+        const bool adds = scattered > 0;
+        auto [added, left] = beside(each.part->*work, alone, std::exchange(scattered, 0) + (hasWeights ? nextGather(i + 1) : 0),
+                                    adds ? additionTime(machine, each.part->backward) : 0);
+        if (adds) // what has been scattered is added before the gradients of this part are, in the same place
+          added += std::exchange(left, 0);
         double waits = added + (isHead(i) ? gatherOf(i) : 0) + (hasWeights ? late : 0), waitsOfWeights = 0;
         late = left + (hasWeights ? 0 : std::max(0.0, late - (overlaps ? alone : 0)));
         if (!isForward) {
           // Waits for what is on its way when a layer has been computed: its own sum takes the same place.
-          auto [before, behind] = beside(each.part->weightGradients, pass.weights, ofWeights);
+          auto [before, behind] = beside(each.part->weightGradients, pass.weights, ofWeights, additionTime(machine, each.part->weightGradients));
           waitsOfWeights = before + behind;
           scattered += scatterOf(each.part->backward);
           ofWeights = scatterOf(each.part->weightGradients);

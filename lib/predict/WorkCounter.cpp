@@ -254,8 +254,12 @@ void WorkCounter::countMatmul(graph::MatmulOp op, Work &work) {
   bool reduces = equation->contracted().size() > 1; // over rows and tokens: the gradient of weights
   bool isGradient = !reduces && equation->rhs.back() == equation->contracted().back(); // to an operand
   out.ofWeights = reduces;
-  if (isOurs_)
+  if (isOurs_) {
+    // Writes rows of what the result has last, whichever operand that comes from.
+    if (!equation->result.empty() && equation->onlyLhs().find(equation->result.back()) != std::string::npos)
+      std::swap(out.rows, out.columns);
     setResult(op, out);
+  }
   Value key = isGradient ? sumOf(op.getResult()) : rootOf(op->getOperand(0));
   add(work, out, out.batch == 1 ? key : Value(), isGradient ? Joins::Depth : Joins::Columns);
 }
