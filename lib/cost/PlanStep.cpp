@@ -109,33 +109,69 @@ void addShards(const Table &table, const Machine &machine, WorkTimes &times, Sta
   stage.time.backward = stage.backward.exposed;
 }
 
+// Holds the gradients of one state in one layer: their sum over ranks, and when the last backward has made them.
+struct Gradients {
+  const Collective *sum;
+  double made;
+};
+
+// Returns what a stage sums over ranks once a step by the state that it is of: the layers of a kind in one chunk have their
+// states side by side, the first layer in front, which is the last to be made.
+std::vector<std::vector<Gradients>> gradientsOf(const Stage &stage, Order order, double &now) {
+  std::vector<std::vector<Gradients>> states;
+  size_t end = stage.parts.size();
+  for (size_t chunk = stage.chunks.size(); chunk-- > 0; end -= stage.chunks[chunk]) {
+    std::map<std::pair<const Part *, size_t>, size_t> known; // place in `states`, by part and number of the sum
+    for (size_t i = end; i-- > end - stage.chunks[chunk];) {
+      const Stage::PartPass &each = stage.parts[i];
+      // Makes those of a layer one after the other. A backward that is split has made none when its weights' turn comes.
+      const double seconds = order == Order::ZeroBubble ? each.backward.weights : each.backward.exposed.sum();
+      double all = 0, some = 0;
+      auto isSum = [](const Collective &c) { return c.role == Role::Data && c.kind != Transfer::AllGather; };
+      for (const Collective &c : each.part->update.collectives)
+        all += isSum(c) ? c.bytes : 0;
+      for (size_t number = 0; number < each.part->update.collectives.size(); ++number) {
+        const Collective &c = each.part->update.collectives[number];
+        if (!isSum(c))
+          continue;
+        some += c.bytes;
+        auto [at, isNew] = known.try_emplace({each.part, number}, states.size());
+        if (isNew)
+          states.emplace_back();
+        states[at->second].insert(states[at->second].begin(), {&c, now + seconds * some / all});
+      }
+      now += seconds;
+    }
+  }
+  return states;
+}
+
 // Returns the seconds from the end of the last backward to that of the sums of a step's gradients, which start in buckets of
-// 25 MiB at least (passes/5-schedule/BucketReductions), or as the states of ZeRO lie, as soon as backward has made them.
+// 25 MiB at least (passes/5-schedule/BucketReductions), or as the states of ZeRO lie, as soon as backward has made them. Buckets
+// are of states in the order in which the last of their layers is made.
 double sumsBehind(const Machine &machine, const Stage &stage) {
   constexpr double bucket = 25 << 20;
   double now = 0, end = 0;
-  std::map<std::pair<int64_t, int64_t>, Collective> open;
-  auto send = [&](const Collective &c) { end = std::max(end, machine.choices.overlap ? now : 0.0) + timeOf(machine, c); };
-  for (size_t i = stage.parts.size(); i-- > 0;) {
-    now += stage.parts[i].backward.exposed.sum();
-    for (const Collective &c : stage.parts[i].part->update.collectives) {
-      if (c.role != Role::Data || c.kind == Transfer::AllGather)
-        continue;
-      if (c.kind == Transfer::ReduceScatter) {
-        send(c);
+  auto states = gradientsOf(stage, machine.choices.order, now);
+  std::stable_sort(states.begin(), states.end(), [](const auto &x, const auto &y) { return x.front().made < y.front().made; });
+  std::vector<std::pair<double, Collective>> sums; // by when they can start
+  std::map<std::pair<int64_t, int64_t>, size_t> open;
+  for (const auto &state : states)
+    for (const Gradients &layer : state) {
+      const Collective &c = *layer.sum;
+      auto at = open.find({c.group.size, c.group.stride});
+      if (c.kind == Transfer::ReduceScatter || at == open.end() || sums[at->second].second.bytes >= bucket) {
+        if (c.kind != Transfer::ReduceScatter)
+          open[{c.group.size, c.group.stride}] = sums.size();
+        sums.emplace_back(layer.made, c);
         continue;
       }
-      auto [at, isNew] = open.try_emplace({c.group.size, c.group.stride}, c);
-      if (!isNew)
-        at->second.bytes += c.bytes;
-      if (at->second.bytes >= bucket) {
-        send(at->second);
-        open.erase(at);
-      }
+      sums[at->second].first = std::max(sums[at->second].first, layer.made);
+      sums[at->second].second.bytes += c.bytes;
     }
-  }
-  for (auto &[group, c] : open)
-    send(c);
+  std::stable_sort(sums.begin(), sums.end(), [](const auto &x, const auto &y) { return x.first < y.first; });
+  for (const auto &[made, sum] : sums)
+    end = std::max(end, machine.choices.overlap ? made : now) + timeOf(machine, sum);
   return std::max(0.0, end - now);
 }
 
