@@ -23,10 +23,17 @@ struct Owner {
   double layers = 1;
 };
 
+// Returns for how many times the rows of their average the ranks of experts have room: as many as phase 1 has given them.
+double roomOf(ModuleOp module) {
+  auto options = module->getAttrOfType<DictionaryAttr>("plan.options");
+  auto budget = options ? options.getAs<FloatAttr>("moe_budget") : FloatAttr();
+  return budget ? std::max(1.0, budget.getValueAsDouble()) : 1;
+}
+
 class PlanExtractor {
 public:
   PlanExtractor(ModuleOp module, ArrayRef<int64_t> bodies)
-      : module_(module), symbols_(module), counter_(parallel::getMesh(module), symbols_, Profile::Llmc), bodies_(bodies) {}
+      : module_(module), symbols_(module), counter_(parallel::getMesh(module), symbols_, Profile::Llmc, roomOf(module)), bodies_(bodies) {}
   Table extract();
 
 private:
@@ -128,9 +135,7 @@ void PlanExtractor::countWork(func::FuncOp func, Stage stage, Work Part::*work) 
   for (Operation &op : func.getBody().front()) {
     if (auto repeat = dyn_cast<graph::RepeatOp>(op); repeat && !kinds_.empty()) {
       Part &part = kinds_[kindOf(repeat, stage)];
-      for (Operation &inner : repeat.getBlock())
-        counter_.count(&inner, part.*work);
-      counter_.finish(part.*work);
+      counter_.countLayer(repeat.getBlock(), part.*work);
       continue;
     }
     counter_.count(&op, partAt(&op, func, stage).*work);

@@ -54,9 +54,9 @@ void dropSources(mlir::ModuleOp module) {
 }
 
 // Partitions the model as the table needs it: where our own plans have stages, what follows the layers has one of its own.
-// Sets the choices of `own` that say so. `asRows`: experts have room for the rows that they get on average, unless a
+// Sets the choices of `own` that say so. Experts of other stacks have room for the rows that they get on average, unless a
 // choice gives them more.
-Partitioned partition(predict::RaisedModels &models, CompileOptions &own, const cost::Choices &choices, bool asRows) {
+Partitioned partition(predict::RaisedModels &models, CompileOptions &own, const cost::Choices &choices) {
   Partitioned out;
   const int64_t stages = choices.software == cost::Profile::Llmc ? choices.mesh.pp : 1;
   auto module = models.copy(own);
@@ -65,7 +65,7 @@ Partitioned partition(predict::RaisedModels &models, CompileOptions &own, const 
   bool mixes = module->walk([](graph::RouteOp op) {
     return op.getMixture() ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
   }).wasInterrupted();
-  if (own.ep > 1 && own.moeBudget == 0 && mixes && asRows)
+  if (own.ep > 1 && own.moeBudget == 0 && mixes && choices.software != cost::Profile::Llmc)
     own.moeBudget = 1;
   auto forward = module->lookupSymbol<mlir::func::FuncOp>("forward");
   out.costs = stages::costsOf(forward);
@@ -88,27 +88,17 @@ Partitioned partition(predict::RaisedModels &models, CompileOptions &own, const 
   return out;
 }
 
-// Sets what a table says of memory to what another one of the same model says.
-void takeMemory(cost::Table &table, const cost::Table &from) {
-  table.before.kept = from.before.kept;
-  table.after.kept = from.after.kept;
-  for (size_t i = 0; i < std::min(table.kinds.size(), from.kinds.size()); ++i)
-    table.kinds[i].kept = from.kinds[i].kept;
-  table.shared.kept = from.shared.kept;
-}
-
-// Calls set(table, made) for the table of each choice of what is recomputed. `isLast`: the last one changes the
-// ops of the module itself, which saves a copy. False after diagnostics.
-template <class Set>
+// Adds the table of each choice of what is recomputed. `isLast`: the last one changes the ops of the module itself, which saves
+// a copy. False after diagnostics.
 bool makeTables(const Partitioned &from, bool isLast, CompileOptions chosen, llvm::ArrayRef<cost::Kept> kept,
-                std::map<cost::Kept, cost::Table> &out, Set set) {
+                std::map<cost::Kept, cost::Table> &out) {
   for (const cost::Kept &each : kept) {
     mlir::OwningOpRef<mlir::ModuleOp> copy = isLast && &each == &kept.back() ? mlir::ModuleOp() : (*from.module).clone();
     mlir::ModuleOp kernels = copy ? *copy : *from.module;
     chosen.recompute = predict::recomputeOf(each);
     if (failed(findKernels(kernels, chosen)))
       return false;
-    set(out[each], predict::extractPlanTable(kernels, from.bodies));
+    out[each] = predict::extractPlanTable(kernels, from.bodies);
   }
   return true;
 }
@@ -128,10 +118,10 @@ void spreadCosts(mlir::ModuleOp module, stages::LayerCosts &costs) {
 } // namespace
 
 std::optional<Tables> predict::readTables(RaisedModels &models, const CompileOptions &options, const cost::Choices &choices,
-                                          llvm::ArrayRef<cost::Kept> kept, Room room, bool splits) {
+                                          llvm::ArrayRef<cost::Kept> kept, bool splits) {
   bool isOurs = choices.software == cost::Profile::Llmc;
-  CompileOptions own = optionsOfTable(options, isOurs), roomy = own;
-  Partitioned partitioned = partition(models, own, choices, /*asRows=*/room != Room::Compiled);
+  CompileOptions own = optionsOfTable(options, isOurs);
+  Partitioned partitioned = partition(models, own, choices);
   if (!partitioned.module)
     return std::nullopt;
   mlir::ModuleOp module = *partitioned.module;
@@ -139,22 +129,12 @@ std::optional<Tables> predict::readTables(RaisedModels &models, const CompileOpt
   if (!isOurs) {
     out.of[cost::Kept::All] = extractTable(module, choices.software, partitioned.bodies);
   } else {
-    const bool divides = splits && own.pp > 1;
-    auto take = [](cost::Table &table, cost::Table made) { table = std::move(made); };
-    if (!makeTables(partitioned, !divides, own, kept, out.of, take))
+    splits &= own.pp > 1;
+    if (!makeTables(partitioned, !splits, own, kept, out.of))
       return std::nullopt;
-    if (divides) { // differs in its kernels alone
-      CompileOptions split = own;
-      split.schedule = Schedule::ZeroBubble;
-      if (!makeTables(partitioned, true, split, kept, out.split, take))
-        return std::nullopt;
-    }
-    // Takes memory of a plan that has the room which compile gives experts, and time of one that has their rows.
-    if (room == Room::Both && own.moeBudget != roomy.moeBudget) {
-      Partitioned more = partition(models, roomy, choices, /*asRows=*/false);
-      if (!more.module || !makeTables(more, true, roomy, kept, out.of, takeMemory))
-        return std::nullopt;
-    }
+    own.schedule = Schedule::ZeroBubble; // differs in its kernels alone
+    if (splits && !makeTables(partitioned, true, own, kept, out.split))
+      return std::nullopt;
   }
   auto model = module->getAttrOfType<mlir::DictionaryAttr>(graph::kModel);
   if (auto name = model ? model.getAs<mlir::StringAttr>("name") : mlir::StringAttr())

@@ -28,15 +28,11 @@ struct Tables {
 // stay, but for the order of micro-batches; else what the table does not hold has its plain value.
 CompileOptions optionsOfTable(CompileOptions options, bool isOurs);
 
-// Says which rows experts have memory for: those that they get on average, the room which compile gives them, or this beside the
-// time of what they get on average, which takes twice as long to read.
-enum class Room : uint8_t { Average, Compiled, Both };
-
 // Returns the tables of options.model for the mesh of the options and `choices`, one for each of `kept`, of which other stacks
 // have one alone. `splits`: of several stages also those of a zero-bubble schedule. Nullopt after diagnostics: of the model, or
 // of a mesh that does not fit it.
 std::optional<Tables> readTables(RaisedModels &models, const CompileOptions &options, const cost::Choices &choices,
-                                 llvm::ArrayRef<cost::Kept> kept, Room room = Room::Both, bool splits = false);
+                                 llvm::ArrayRef<cost::Kept> kept, bool splits = false);
 
 // Returns the layers of each virtual stage, as compile divides them.
 std::optional<std::vector<int64_t>> divideStages(const stages::LayerCosts &costs, const cost::Choices &choices);

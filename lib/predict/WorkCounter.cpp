@@ -4,6 +4,7 @@
 #include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Annotations.h"
 #include "dialects/plan/Plan.h"
+#include "lib/predict/OverlappedExchanges.h"
 #include "lib/predict/Values.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -178,6 +179,34 @@ size_t WorkCounter::firstReader(Operation *op, const Work &work) const {
   return first;
 }
 
+void WorkCounter::countLayer(Block &block, Work &work) {
+  std::vector<TimedOp> ops;
+  std::vector<size_t> begins; // of the entries of each op, which may move what a collective sends and receives
+  for (Operation &op : block) {
+    const size_t begin = work.order.size(), products = work.products.size();
+    count(&op, work);
+    if (work.order.size() == begin)
+      continue;
+    ops.push_back({&op, work.products.size() > products ? work.products.back().flops() / 2 : 0});
+    begins.push_back(begin);
+  }
+  begins.push_back(work.order.size());
+  if (std::vector<size_t> order = overlapExchanges(ops); !order.empty()) {
+    std::vector<Entry> moved(work.order.begin(), work.order.begin() + std::ptrdiff_t(begins.front()));
+    for (size_t i : order) {
+      const std::ptrdiff_t by = std::ptrdiff_t(moved.size()) - std::ptrdiff_t(begins[i]);
+      if (auto at = entries_.find(ops[i].op); at != entries_.end())
+        at->second.second += size_t(by);
+      for (size_t k = begins[i]; k < begins[i + 1]; ++k) {
+        moved.push_back(work.order[k]);
+        moved.back().until += moved.back().until ? size_t(by) : 0;
+      }
+    }
+    work.order = std::move(moved);
+  }
+  finish(work);
+}
+
 void WorkCounter::finish(Work &work) {
   llvm::erase_if(collectives_, [&](Operation *op) {
     auto [ofWork, entry] = entries_.lookup(op);
@@ -267,7 +296,7 @@ void WorkCounter::countMatmul(graph::MatmulOp op, Work &work) {
 // Counts rows as often as an expert takes them: a dim of choices that the operand lacks stands in the routes.
 void WorkCounter::countGrouped(graph::GroupedMatmulOp op, Work &work) {
   auto weights = cast<RankedTensorType>(op.getWeights().getType()).getShape();
-  double rows = elementsOf(op.getRoutes().getType());
+  double rows = elementsOf(op.getRoutes().getType()) / room_;
   double depth = double(cast<RankedTensorType>(op.getOperand().getType()).getShape().back());
   double columns = double(cast<RankedTensorType>(op.getResult().getType()).getShape().back());
   Joins joins = Joins::Columns;
@@ -282,7 +311,7 @@ void WorkCounter::countGrouped(graph::GroupedMatmulOp op, Work &work) {
 // Takes the contraction over the rows of an expert as rows of a product of the same FLOPs.
 void WorkCounter::countOuter(graph::GroupedOuterOp op, Work &work) {
   auto result = cast<RankedTensorType>(op.getResult().getType()).getShape();
-  double rows = elementsOf(op.getRoutes().getType());
+  double rows = elementsOf(op.getRoutes().getType()) / room_;
   Product product{rows, double(result[2]), double(result[1]), 1, result[0]};
   if (isOurs_) {
     double experts = double(result[0]);
@@ -333,6 +362,8 @@ void WorkCounter::countCollective(parallel::CollectiveOpInterface op, Work &work
                  .Case<parallel::ShiftOp>([](auto) { return Transfer::Shift; })
                  .Default([](Operation *) { return Transfer::AllToAll; });
   out.bytes = std::max(bytesOf(operand), out.kind == Transfer::AllGather ? bytesOf(result) : 0.0);
+  if (isOurs_ && isa<parallel::ExchangeRowsOp>(op)) // moves the rows that there are, whichever side has room for more
+    out.bytes = std::min(bytesOf(operand), bytesOf(result));
   out.role = roleOf(op);
   out.group = groupOf(op.getAxes());
   auto [before, after] = isOurs_ ? transposes(op) : std::pair(false, false);

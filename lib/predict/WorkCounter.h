@@ -16,12 +16,15 @@ class WorkCounter {
 public:
   // Takes the mesh of the collectives. Our own kernels have been found, and each op is what it says. Of other software,
   // products that read one operand or add into one result are one; of that which fuses, values between elementwise ops
-  // take no bytes. `symbols` are those of the module, and live as long.
-  WorkCounter(parallel::MeshAttr mesh, const mlir::SymbolTable &symbols, cost::Profile software)
-      : mesh_(mesh), symbols_(symbols), isOurs_(software == cost::Profile::Llmc), fuses_(software == cost::Profile::Fused) {}
+  // take no bytes. `symbols` are those of the module, and live as long. Ranks of experts have `room` times the rows that they
+  // get on average.
+  WorkCounter(parallel::MeshAttr mesh, const mlir::SymbolTable &symbols, cost::Profile software, double room = 1)
+      : mesh_(mesh), symbols_(symbols), isOurs_(software == cost::Profile::Llmc), fuses_(software == cost::Profile::Fused), room_(room) {}
 
   // Adds an op to the work of its block; the same `work` must come for all ops of a block.
   void count(mlir::Operation *op, cost::Work &work);
+  // Adds all ops of a layer of our own plans, in the order in which these run them.
+  void countLayer(mlir::Block &block, cost::Work &work);
   // Sets, when all ops of a block of our own plans have come, which entries wait for a collective.
   void finish(cost::Work &work);
 
@@ -48,6 +51,7 @@ private:
   bool fuses(mlir::Operation *op) const;
   bool staysInKernel(mlir::Value value) const;
   bool isOurs_, fuses_;
+  double room_;
   size_t firstReader(mlir::Operation *op, const cost::Work &work) const;
   void enter(mlir::Operation *op, cost::Work &work, cost::Entry entry);
   // Holds the entry of each op, and the collectives whose readers are not known yet.

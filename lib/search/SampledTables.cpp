@@ -74,7 +74,8 @@ void SampledTables::read(const std::vector<TableKey> &keys) {
                         cost::Order::OneFOneB, key.zero, cost::Kept::All, {}};
     space_.apply(candidate, options, machine);
     Read &read = tables_.find(key)->second;
-    read.refusal = firstError(models.context(), [&] { read.tables = predict::readTables(models, options, machine.choices, space_.recomputes(), predict::Room::Average, splits_); });
+    read.refusal = firstError(models.context(),
+                              [&] { read.tables = predict::readTables(models, options, machine.choices, space_.recomputes(), splits_); });
     if (!read.tables)
       return;
     for (const auto &[kept, table] : read.tables->of)

@@ -621,18 +621,10 @@ void Searcher::priceExactly(const std::vector<Candidate> &waiting) {
     candidates.push_back(withStages(candidate));
   std::vector<std::optional<Found>> found(candidates.size());
   std::vector<std::string> refusals(candidates.size());
-  std::vector<double> peaks(candidates.size());
   readers_.run(candidates.size(), [&](predict::RaisedModels &models, size_t i) {
     CompileOptions options = request_.options;
     cost::Machine machine = machineOf(candidates[i], options);
     refusals[i] = firstError(models.context(), [&] {
-      // Looks at memory first, with the room that compile gives experts: a price takes several times as long to read.
-      if (isOurs_ && options.ep > 1 && options.moeBudget == 0)
-        if (auto roomy = predict::readTables(models, options, machine.choices, machine.choices.recompute, predict::Room::Compiled)) {
-          const cost::Table &table = roomy->of.begin()->second;
-          if (peaks[i] = peakOf(cost::predictMemory(table, machine)); peaks[i] > cost::usableMemory(machine.cluster))
-            return;
-        }
       auto prediction = predict::readPrediction(models, options, machine, /*choosesRecompute=*/false);
       if (!prediction || !predict::price(*prediction))
         return;
@@ -641,10 +633,6 @@ void Searcher::priceExactly(const std::vector<Candidate> &waiting) {
     });
   });
   for (size_t i = 0; i < found.size(); ++i) {
-    if (!found[i] && peaks[i] > cost::usableMemory(machine_.cluster)) {
-      lack(candidates[i], peaks[i]);
-      continue;
-    }
     if (!found[i]) {
       refused_[meshOf(candidates[i])] = refusals[i];
       continue;

@@ -19,7 +19,7 @@ void compare(SampledTables &tables, predict::RaisedModels &models, const Space &
   CompileOptions options = asked.request.options;
   cost::Machine machine = asked.machine;
   space.apply(candidate, options, machine);
-  auto read = predict::readTables(models, options, machine.choices, {cost::Kept::Selective}, predict::Room::Average);
+  auto read = predict::readTables(models, options, machine.choices, {cost::Kept::Selective});
   auto made = tables.at(key, cost::Kept::Selective);
   ASSERT_TRUE(read && made) << where << ": " << tables.why();
   const cost::Table &table = read->of.at(cost::Kept::Selective);
