@@ -117,15 +117,19 @@ struct Gradients {
 
 // Returns what a stage sums over ranks once a step by the state that it is of: the layers of a kind in one chunk have their
 // states side by side, the first layer in front, which is the last to be made.
-std::vector<std::vector<Gradients>> gradientsOf(const Stage &stage, Order order, double &now) {
+std::vector<std::vector<Gradients>> gradientsOf(const Stage &stage, const Choices &choices, double &now) {
+  // Runs the last micro-batches, one for each stage, through a chunk before any of them through the next one.
+  const double others = double(std::min(choices.mesh.pp, choices.microBatches) - 1);
   std::vector<std::vector<Gradients>> states;
   size_t end = stage.parts.size();
   for (size_t chunk = stage.chunks.size(); chunk-- > 0; end -= stage.chunks[chunk]) {
     std::map<std::pair<const Part *, size_t>, size_t> known; // place in `states`, by part and number of the sum
+    for (size_t i = end; chunk + 1 < stage.chunks.size() && i-- > end - stage.chunks[chunk];)
+      now += others * stage.parts[i].backward.exposed.sum();
     for (size_t i = end; i-- > end - stage.chunks[chunk];) {
       const Stage::PartPass &each = stage.parts[i];
       // Makes those of a layer one after the other. A backward that is split has made none when its weights' turn comes.
-      const double seconds = order == Order::ZeroBubble ? each.backward.weights : each.backward.exposed.sum();
+      const double seconds = choices.order == Order::ZeroBubble ? each.backward.weights : each.backward.exposed.sum();
       double all = 0, some = 0;
       auto isSum = [](const Collective &c) { return c.role == Role::Data && c.kind != Transfer::AllGather; };
       for (const Collective &c : each.part->update.collectives)
@@ -152,7 +156,7 @@ std::vector<std::vector<Gradients>> gradientsOf(const Stage &stage, Order order,
 double sumsBehind(const Machine &machine, const Stage &stage) {
   constexpr double bucket = 25 << 20;
   double now = 0, end = 0;
-  auto states = gradientsOf(stage, machine.choices.order, now);
+  auto states = gradientsOf(stage, machine.choices, now);
   std::stable_sort(states.begin(), states.end(), [](const auto &x, const auto &y) { return x.front().made < y.front().made; });
   std::vector<std::pair<double, Collective>> sums; // by when they can start
   std::map<std::pair<int64_t, int64_t>, size_t> open;
