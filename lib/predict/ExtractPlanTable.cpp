@@ -54,7 +54,7 @@ private:
     return symbols_.lookup<func::FuncOp>((name + Twine(stage)).str());
   }
   size_t kindOf(graph::RepeatOp repeat, Stage stage);
-  Owner ownerOf(Value value, func::FuncOp func, Stage stage, bool byLast = false);
+  Owner ownerOf(Value value, func::FuncOp func, Stage stage, bool isSum = false);
   Part &partAt(Operation *op, func::FuncOp func, Stage stage);
   graph::StateOp stateOf(BlockArgument arg, func::FuncOp func);
   void countWork(func::FuncOp func, Stage stage, Work Part::*work);
@@ -107,15 +107,38 @@ Part &PlanExtractor::partAt(Operation *op, func::FuncOp func, Stage stage) {
   return isFirst == (func == stage.forward) ? table_.before : table_.after;
 }
 
-// Returns what a value belongs to: layers, if these read it, else the part of its first reader or, `byLast`, its last.
-Owner PlanExtractor::ownerOf(Value value, func::FuncOp func, Stage stage, bool byLast) {
-  Operation *first = nullptr;
-  for (Operation *user : value.getUsers()) {
+// Collects the ops that make what is added to a sum, which may be added far behind them.
+static void findAdded(Value sum, SmallVectorImpl<Operation *> &made) {
+  for (OpOperand &use : sum.getUses()) {
+    Operation *user = use.getOwner();
+    if (isa<graph::SliceOp, graph::ReshapeOp>(user)) {
+      findAdded(user->getResult(0), made);
+    } else if (isa<graph::AddOp>(user)) {
+      if (Operation *maker = wholeOf(user->getOperand(1 - use.getOperandNumber())).getDefiningOp())
+        made.push_back(maker);
+      findAdded(user->getResult(0), made);
+    } else if (!isa<graph::ConcatOp, func::ReturnOp>(user)) {
+      made.push_back(user);
+    }
+  }
+}
+
+// Returns what a value belongs to: layers, if these read it, else the part of its first reader or, of a sum, of what is added
+// last.
+Owner PlanExtractor::ownerOf(Value value, func::FuncOp func, Stage stage, bool isSum) {
+  SmallVector<Operation *> users(value.getUsers());
+  for (Operation *user : users)
     if (auto repeat = dyn_cast<graph::RepeatOp>(user); repeat && !kinds_.empty())
       return {&kinds_[kindOf(repeat, stage)], layers_[kindOf(repeat, stage)]};
-    if (!first || user->isBeforeInBlock(first) != byLast)
-      first = user;
+  if (SmallVector<Operation *> made; isSum) {
+    findAdded(value, made);
+    if (!made.empty())
+      users = made;
   }
+  Operation *first = nullptr;
+  for (Operation *user : users)
+    if (!first || user->isBeforeInBlock(first) != isSum)
+      first = user;
   return {first ? &partAt(first, func, stage) : stage.index ? &table_.after : &table_.before, 1};
 }
 
