@@ -76,10 +76,15 @@ void addShards(const Table &table, const Machine &machine, WorkTimes &times, Sta
         if (alone <= 0 && !hasWeights && i + 1 < count)
           continue; // nothing is computed beside what is on its way
         const bool adds = scattered > 0;
-        auto [added, left] = beside(each.part->*work, alone, std::exchange(scattered, 0) + (hasWeights ? nextGather(i + 1) : 0),
+        // Gathers ahead from where the part's own last weights stand: in the backward of the head those of the norm, at its end.
+        const double ahead = hasWeights ? nextGather(i + 1) : 0;
+        const bool endsWithWeights = !isForward && each.part == &table.after;
+        auto [added, left] = beside(each.part->*work, alone, std::exchange(scattered, 0) + (endsWithWeights ? 0 : ahead),
                                     adds ? additionTime(machine, each.part->backward) : 0);
         if (adds) // what has been scattered is added before the gradients of this part are, in the same place
           added += std::exchange(left, 0);
+        if (endsWithWeights)
+          left += ahead;
         double waits = added + (isHead(i) ? gatherOf(i) : 0) + (hasWeights ? late : 0), waitsOfWeights = 0;
         late = left + (hasWeights ? 0 : std::max(0.0, late - (overlaps ? alone : 0)));
         if (!isForward) {
