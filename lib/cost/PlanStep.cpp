@@ -73,8 +73,9 @@ void addShards(const Table &table, const Machine &machine, WorkTimes &times, Sta
         PassTime &pass = isForward ? each.forward : each.backward;
         const double alone = pass.exposed.sum();
         const bool hasWeights = gatherOf(i) > 0;
-        if (alone <= 0 && !hasWeights && i + 1 < count)
-          continue; // nothing is computed beside what is on its way
+        // Computes nothing beside what is on its way where a part has nothing; what all layers read stands elsewhere.
+        if ((alone <= 0 || each.part == &table.shared) && !hasWeights && i + 1 < count)
+          continue;
         const bool adds = scattered > 0;
         // Gathers ahead from where the part's own last weights stand: in the backward of the head those of the norm, at its end.
         const double ahead = hasWeights ? nextGather(i + 1) : 0;
