@@ -86,7 +86,7 @@ def large(args):
     cases = [(name, None if change is None else config_405b | change, gpus, rows, tokens) for name, gpus, rows, tokens, change in LARGE]
     paths = {"Llama 3.1 70B": os.path.join(ROOT, "examples", "llama-3.1-70b", "config.json")}
     rows = []
-    print(f"{'model':22} {'GPUs':>6} {'plans':>9} {'priced':>7} {'tables':>7} {'search s':>9} {'process s':>9} {'peak MiB':>9}")
+    print(f"{'model':22} {'GPUs':>6} {'plans':>9} {'bounded':>8} {'priced':>7} {'tables':>7} {'search s':>9} {'process s':>9} {'peak MiB':>9}")
     cases.append(("DeepSeek-V3", None, 2048, 15360, 4096))
     paths["DeepSeek-V3"] = os.path.join(ROOT, "test", "data", "deepseek-v3", "config.json")
     for name, model, gpus, batch, tokens in cases:
@@ -104,7 +104,7 @@ def large(args):
             s = out["search"]
             rows.append({"model": name, "gpus": gpus, "process_s": time.time() - begin, "peak_bytes": usage.ru_maxrss * 1024, **s,
                          "flags": out["chosen"]["flags"]})
-            print(f"{name:22} {gpus:6} {s['candidates']:9} {s['priced']:7} {s['tables']:7} {s['seconds']:9.2f} {rows[-1]['process_s']:9.2f} "
+            print(f"{name:22} {gpus:6} {s['candidates']:9} {s['bounded']:8} {s['priced']:7} {s['tables']:7} {s['seconds']:9.2f} {rows[-1]['process_s']:9.2f} "
                   f"{usage.ru_maxrss / 1024:9.0f}", flush=True)
     return rows
 

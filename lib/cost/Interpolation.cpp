@@ -8,21 +8,31 @@ using namespace llmc::cost;
 
 namespace {
 
-// Visits all numbers of a table, in one order: those that are affine, those of groups, and the rest, which is structure.
+// Visits all numbers of passes or of the update of a table, in one order: those that are affine, those of groups, and the rest,
+// which is structure.
 template <class Visitor, class OfTable> class Walk {
 public:
-  Walk(OfTable &table, Visitor &visitor) : v_(visitor) {
-    for (auto *part : {&table.before, &table.after, &table.shared})
+  Walk(OfTable &table, Visitor &visitor) : table_(table), v_(visitor) {}
+
+  void passes() {
+    for (auto *part : {&table_.before, &table_.after, &table_.shared})
       walkPart(*part);
-    v_.same(int64_t(table.kinds.size()));
-    for (auto &kind : table.kinds)
+    v_.same(int64_t(table_.kinds.size()));
+    for (auto &kind : table_.kinds)
       walkPart(kind);
-    for (int kind : table.layers)
+    for (int kind : table_.layers)
       v_.same(kind);
-    for (auto *number : {&table.tied, &table.copies, &table.experts, &table.tokens, &table.width, &table.sentForward, &table.sentBackward})
+    for (auto *number : {&table_.tied, &table_.copies, &table_.experts, &table_.tokens, &table_.width, &table_.sentForward, &table_.sentBackward})
       v_.number(*number);
-    walkWork(table.step);
-    walkStates(table.stepStates);
+    walkStates(table_.stepStates);
+  }
+
+  void update() {
+    for (auto *part : {&table_.before, &table_.after, &table_.shared})
+      walkWork(part->update);
+    for (auto &kind : table_.kinds)
+      walkWork(kind.update);
+    walkWork(table_.step);
   }
 
 private:
@@ -60,7 +70,7 @@ private:
     }
   }
   template <class OfPart> void walkPart(OfPart &part) {
-    for (auto *work : {&part.forward, &part.backward, &part.weightGradients, &part.update})
+    for (auto *work : {&part.forward, &part.backward, &part.weightGradients})
       walkWork(*work);
     for (auto *number : {&part.parameters.dense, &part.parameters.expert, &part.wholeParameters, &part.wholeExperts, &part.inputs,
                          &part.unfused, &part.products, &part.carried, &part.logits, &part.kept.toBackward, &part.kept.toWeights,
@@ -70,6 +80,7 @@ private:
     v_.same(part.keepsInput), v_.same(part.keepsGradient);
   }
 
+  OfTable &table_;
   Visitor &v_;
 };
 
@@ -77,7 +88,7 @@ private:
 double matricesOf(const Product &product) { return double(std::max<int64_t>(1, product.experts)); }
 
 struct Reader {
-  TableNumbers &list;
+  TableNumbers::Lists &list;
 
   void number(double value) { list.numbers.push_back(value); }
   // Adds up the depth of all experts: gradients of their weights sum over the rows of each, of which fewer experts have more.
@@ -88,7 +99,7 @@ struct Reader {
 };
 
 struct Writer {
-  const TableNumbers &list;
+  const TableNumbers::Lists &list;
   size_t number_ = 0, count_ = 0, group_ = 0;
 
   void number(double &value) { value = list.numbers[number_++]; }
@@ -98,22 +109,8 @@ struct Writer {
   void same(int64_t) {}
 };
 
-} // namespace
-
-TableNumbers llmc::cost::numbersOf(const Table &table) {
-  TableNumbers list;
-  Reader reader{list};
-  Walk<Reader, const Table>(table, reader);
-  return list;
-}
-
-void llmc::cost::setNumbers(Table &table, const TableNumbers &numbers) {
-  Writer writer{numbers};
-  Walk<Writer, Table>(table, writer);
-}
-
-bool llmc::cost::addDifference(TableNumbers &sum, const TableNumbers &base, const TableNumbers &sample, double share, double from,
-                               double to) {
+bool addLists(TableNumbers::Lists &sum, const TableNumbers::Lists &base, const TableNumbers::Lists &sample, double share, double from,
+              double to) {
   if (sum.structure != base.structure || sum.structure != sample.structure)
     return false;
   for (size_t i = 0; i < sum.numbers.size(); ++i)
@@ -126,4 +123,27 @@ bool llmc::cost::addDifference(TableNumbers &sum, const TableNumbers &base, cons
       sum.groups[i] = std::max<int64_t>(1, std::llround(double(sum.groups[i]) * std::pow(to, power)));
     }
   return true;
+}
+
+} // namespace
+
+TableNumbers llmc::cost::numbersOf(const Table &table) {
+  TableNumbers lists;
+  Reader passes{lists.passes}, update{lists.update};
+  Walk<Reader, const Table>(table, passes).passes();
+  Walk<Reader, const Table>(table, update).update();
+  return lists;
+}
+
+void llmc::cost::setNumbers(Table &table, const TableNumbers &numbers, bool forPasses) {
+  Writer passes{numbers.passes}, update{numbers.update};
+  Walk<Writer, Table>(table, passes).passes();
+  if (!forPasses)
+    Walk<Writer, Table>(table, update).update();
+}
+
+bool llmc::cost::addDifference(TableNumbers &sum, const TableNumbers &base, const TableNumbers &sample, double share, double from,
+                               double to, bool forPasses) {
+  return addLists(sum.passes, base.passes, sample.passes, share, from, to) &&
+         (forPasses || addLists(sum.update, base.update, sample.update, share, from, to));
 }

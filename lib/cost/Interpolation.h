@@ -9,21 +9,25 @@
 namespace llmc::cost {
 
 // Holds what a table consists of: numbers that are affine, counts of experts, sizes and strides of groups, and the rest, which is
-// structure: equal in tables of the same kernels and collectives.
+// structure: equal in tables of the same kernels and collectives. Those of the update, once a step, are apart from those of passes.
 struct TableNumbers {
-  std::vector<double> numbers;
-  std::vector<int64_t> counts, groups, structure;
+  struct Lists {
+    std::vector<double> numbers;
+    std::vector<int64_t> counts, groups, structure;
+  };
+  Lists passes, update;
 };
 
 TableNumbers numbersOf(const Table &table);
 
 // Adds to `sum` so much of what `sample` has more than `base`: `share` of all numbers. Sizes and strides of groups are products
-// of sizes of axes: what grows with the axis by which the sample has `from` times the ranks of the base grows by `to`. False if
-// the tables have other kernels or collectives, and `sum` is then as it was.
-bool addDifference(TableNumbers &sum, const TableNumbers &base, const TableNumbers &sample, double share, double from, double to);
+// of sizes of axes: what grows with the axis by which the sample has `from` times the ranks of the base grows by `to`.
+// `forPasses`: of passes alone. False if the tables have other kernels or collectives.
+bool addDifference(TableNumbers &sum, const TableNumbers &base, const TableNumbers &sample, double share, double from, double to,
+                   bool forPasses);
 
-// Sets the numbers of a table of the same structure.
-void setNumbers(Table &table, const TableNumbers &numbers);
+// Sets the numbers of a table of the same structure; `forPasses`: those of passes alone.
+void setNumbers(Table &table, const TableNumbers &numbers, bool forPasses);
 
 } // namespace llmc::cost
 

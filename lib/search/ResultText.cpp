@@ -63,7 +63,7 @@ json search::resultJson(const Result &result, const Request &request) {
   all["rejected"] = json::array();
   for (const Rejected &rejected : result.rejected)
     all["rejected"].push_back({{"mesh", predict::meshJson(rejected.mesh)}, {"reason", rejected.reason}});
-  all["search"] = {{"candidates", result.candidates}, {"priced", result.priced}, {"tables", result.tables}, {"seconds", result.seconds}};
+  all["search"] = {{"candidates", result.candidates}, {"bounded", result.bounded}, {"priced", result.priced}, {"tables", result.tables}, {"seconds", result.seconds}};
   return all;
 }
 
@@ -100,8 +100,8 @@ std::string search::resultText(const Result &result, const Request &request) {
   }
   if (leftOut)
     out += line("not all     %zu of the runners-up are not simulated; --json says why, --simulate on takes its time\n", leftOut);
-  out += line("search      %lld plans, of which %lld were priced, by %lld tables, in %.2f s\n", (long long)result.candidates,
-              (long long)result.priced, (long long)result.tables, result.seconds);
+  out += line("search      %lld plans, of which %lld were bounded and %lld priced, by %lld tables, in %.2f s\n", (long long)result.candidates,
+              (long long)result.bounded, (long long)result.priced, (long long)result.tables, result.seconds);
   return out;
 }
 

@@ -25,15 +25,19 @@ std::vector<SampledTables::Sample> SampledTables::plan(const TableKey &key, bool
   int64_t least = layout.ep, largest = layout.ep, few = 2, many = most_;
   if (layout.ep > 1) {
     // Takes the ends of what ep may be, such that other ranks have the same experts, where these share the same axes with tokens.
-    if (request_.free.ep && !apart_.contains(layout)) {
+    auto apart = apart_.find({layout, forPasses});
+    int leftOut = apart == apart_.end() ? 0 : apart->second; // of the least sizes, which have other kernels
+    if (request_.free.ep && leftOut < 2) {
       auto sharesWith = [&](int64_t ep) {
         int64_t ranks = ep * etp, tokens = layout.tp * layout.cp;
         return std::pair((ranks > layout.tp) - (ranks < layout.tp), (ranks > tokens) - (ranks < tokens));
       };
       const int64_t all = std::max<int64_t>(layout.ep, model_.of.empty() ? 1 : int64_t(model_.of.begin()->second.experts));
-      for (int64_t ep : divisorsOf(all))
-        if (ep > 1 && sharesWith(ep) == sharesWith(layout.ep))
-          least = std::min(least, ep), largest = std::max(largest, ep);
+      std::vector<int64_t> like = divisorsOf(all);
+      std::erase_if(like, [&](int64_t ep) { return ep == 1 || sharesWith(ep) != sharesWith(layout.ep); });
+      auto from = llvm::find(like, layout.ep);
+      if (from - like.begin() >= leftOut && like.end() - from > 0)
+        least = like[leftOut], largest = like.back();
     }
     few = std::max<int64_t>(2, 2 * least * etp);
     many = std::max({many, 2 * few, 2 * largest * etp});
@@ -118,10 +122,10 @@ std::optional<cost::Table> SampledTables::interpolate(const TableKey &key, cost:
   cost::TableNumbers sum = from;
   for (size_t i = 1; i < samples.size(); ++i) {
     const Read *sample = find(samples[i].key, why);
-    if (!sample || !cost::addDifference(sum, from, numbersOf(*sample), samples[i].share, samples[i].from, samples[i].to))
+    if (!sample || !cost::addDifference(sum, from, numbersOf(*sample), samples[i].share, samples[i].from, samples[i].to, forPasses))
       return std::nullopt;
   }
-  cost::setNumbers(table, sum);
+  cost::setNumbers(table, sum, forPasses);
   return table;
 }
 
@@ -129,9 +133,11 @@ std::optional<cost::Table> SampledTables::at(const TableKey &key, cost::Kept kep
   read(samplesOf(key, forPasses));
   if (auto table = interpolate(key, kept, forPasses, why_))
     return table;
-  // Interpolates in ep no further where other ranks of experts have other kernels.
-  if (why_.empty() && request_.free.ep && key.layout.ep > 1 && apart_.insert(key.layout).second)
+  // Leaves out the least size of ep where it has other kernels than the others, and then interpolates no more.
+  if (int &leftOut = apart_[{key.layout, forPasses}]; why_.empty() && request_.free.ep && key.layout.ep > 1 && leftOut < 2) {
+    ++leftOut;
     return at(key, kept, forPasses);
+  }
   // Reads the mesh itself, where another one of its layout is refused or has other kernels. Where it is refused alike, so are all.
   std::tuple layout(key.layout, key.staging, key.zero);
   if (auto refused = refused_.find(layout); refused != refused_.end()) {

@@ -9,7 +9,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -78,7 +77,8 @@ private:
   const bool splits_;  // whether plans may have a zero-bubble schedule
   predict::Tables model_;
   std::map<TableKey, Read> tables_;
-  std::set<Layout> apart_; // layouts whose tables are not like those of other sizes of ep
+  // Counts for layouts, and whether for passes alone, the least sizes of ep whose tables are not like theirs; 2: no others' are.
+  std::map<std::pair<Layout, bool>, int> apart_;
   std::map<std::tuple<Layout, Staging, int>, std::string> refused_; // whatever the number of data-parallel ranks
   std::string why_;
 };

@@ -36,8 +36,9 @@ struct Result {
   std::vector<Found> found; // the best plan of each mesh, the fastest first
   std::vector<Rejected> rejected;
   std::optional<Found> nearest; // where nothing fits: what needs the least memory
-  // Counts plans of the space; of them those whose step was priced; tables that were read of the model.
-  int64_t candidates = 0, priced = 0, tables = 0;
+  // Counts plans of the space; of them those that have a bound of their own, and those whose step was priced; tables that were
+  // read of the model.
+  int64_t candidates = 0, bounded = 0, priced = 0, tables = 0;
   double seconds = 0;
   int64_t globalBatch = 0; // rows of a step
 };
@@ -47,7 +48,7 @@ struct Result {
 // processors four for each rank. Nullopt after
 // diagnostics, of the model.
 //
-// Every plan has a bound (lib/cost/Bound.h); plans are priced in the order of their bounds, and none is priced any more
+// Layouts, their rows of a micro-batch and plans have bounds (RowBounds.h, lib/cost/Bound.h); plans are priced in the order of their bounds, and none is priced any more
 // whose bound is above what has been found: a branch and bound (Land and Doig, 1960) that leaves out nothing which could
 // be faster.
 std::optional<Result> search(predict::RaisedModels &models, const Request &request, const cost::Machine &machine, size_t count);

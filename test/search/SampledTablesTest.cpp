@@ -53,4 +53,19 @@ TEST(SampledTables, AreThoseOfTheModel) {
   }
 }
 
+// Compares tables of sizes of ep between the ends that are read: gradients of experts' weights sum over the rows of each expert,
+// of which fewer experts have more.
+TEST(SampledTables, AreThoseOfManyExperts) {
+  test::LoadedContext context;
+  predict::RaisedModels models(context);
+  test::Asked asked = test::ask("deepseek-v3", 256, 256);
+  Readers readers(models);
+  Space space(asked.request, asked.machine);
+  SampledTables tables(readers, asked.request, asked.machine, space);
+  ASSERT_TRUE(tables.at({{}, Staging::Single, 0, 1, 1}, cost::Kept::Selective));
+  for (int64_t tp : {1, 2})
+    for (int64_t ep : {4, 8, 32})
+      compare(tables, models, space, asked, {{tp, 1, ep, 1, tp > 1, cost::Number::Fp32}, Staging::Several, 1, 64, 1}, 2);
+}
+
 } // namespace

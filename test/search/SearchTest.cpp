@@ -3,7 +3,7 @@
 
 #include "lib/cost/Bound.h"
 #include "lib/search/Flags.h"
-#include "lib/search/SampledTables.h"
+#include "lib/search/RowBounds.h"
 #include "lib/search/Search.h"
 
 #include <set>
@@ -49,6 +49,53 @@ TEST(Search, BoundsAreBelowSteps) {
             EXPECT_LE(bound, step * (1 + 1e-9)) << model << " pp " << pp << " order " << int(order) << " zero " << zero;
             EXPECT_LE(least, step * (1 + 1e-9)) << model << " pp " << pp << " order " << int(order) << " zero " << zero;
           }
+  }
+}
+
+// Compares bounds of layouts by tables of other ranks of a row with those by their own, and these with steps of plans.
+TEST(Search, BoundsOfRowsAreBelowSteps) {
+  for (const char *model : {"llama", "mixtral"}) {
+    test::LoadedContext context;
+    predict::RaisedModels models(context);
+    test::Asked asked = test::ask(model, 16, 64);
+    Readers readers(models);
+    Space space(asked.request, asked.machine);
+    SampledTables tables(readers, asked.request, asked.machine, space);
+    Passes passes(asked.request, asked.machine, space, tables);
+    auto first = tables.at({{}, Staging::Single, 0, 1, 1}, cost::Kept::All);
+    ASSERT_TRUE(first) << tables.why();
+    passes.divide(int64_t(first->layers.size()));
+    const int64_t experts = std::string(model) == "mixtral" ? 2 : 1;
+    for (Layout layout : std::vector<Layout>{{.tp = 2, .ep = experts, .etp = experts > 1}, {.tp = 1}}) {
+      layout.sequenceParallel = layout.tp > 1;
+      for (int64_t cp : {2, 4}) {
+        Layout whole = layout, own = layout;
+        whole.cp = cp / 2, own.cp = cp;
+        for (const Layout &read : {whole, own})
+          for (int64_t rows : passes.rowsOf(read)) {
+            TableKey key = *passes.firstOf(read);
+            key.microBatch = rows;
+            tables.read(tables.samplesOf(key, /*forPasses=*/true));
+          }
+        RowBounds least(asked.request, space, tables, passes, own, *passes.firstOf(whole));
+        RowBounds bounds(asked.request, space, tables, passes, own, *passes.firstOf(own));
+        ASSERT_TRUE(least.find() && bounds.find());
+        ASSERT_EQ(least.seconds().size(), bounds.seconds().size());
+        for (size_t i = 0; i < bounds.rows().size(); ++i) {
+          EXPECT_LE(least.seconds()[i], bounds.seconds()[i] * (1 + 1e-9)) << model << " tp " << own.tp << " cp " << cp << " row " << i;
+          const int64_t rows = bounds.rows()[i], dp = 16 / (own.tp * own.cp);
+          if (rows * dp > 64 || 64 % (rows * dp))
+            continue;
+          for (int zero : {0, 1, 2, 3}) {
+            Candidate plan{own, dp, 1, 1, rows, 64 / (rows * dp), cost::Order::OneFOneB, zero, cost::Kept::All, {}};
+            auto table = tables.at(passes.keyOf(plan), plan.recompute);
+            ASSERT_TRUE(table) << tables.why();
+            CompileOptions options = asked.request.options;
+            EXPECT_LE(bounds.seconds()[i], cost::predictStep(*table, passes.machineOf(plan, options)).step) << model << " zero " << zero;
+          }
+        }
+      }
+    }
   }
 }
 

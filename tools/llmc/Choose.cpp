@@ -138,7 +138,7 @@ bool findPlans(predict::RaisedModels &models, const CommandLine &line, Choice &c
     all.rejected.insert(all.rejected.end(), result->rejected.begin(), result->rejected.end());
     if (result->nearest && !all.nearest)
       all.nearest = std::move(result->nearest);
-    all.candidates += result->candidates, all.priced += result->priced, all.tables += result->tables, all.seconds += result->seconds;
+    all.candidates += result->candidates, all.bounded += result->bounded, all.priced += result->priced, all.tables += result->tables, all.seconds += result->seconds;
   }
   if (byDollars)
     std::stable_sort(all.found.begin(), all.found.end(), [&](const search::Found &a, const search::Found &b) {

@@ -46,7 +46,7 @@ int printChoice(const CommandLine &line, const Choice &choice) {
     nlohmann::json all = search::lackJson(result.nearest->prediction, choice.levers);
     for (const search::Rejected &rejected : result.rejected)
       all["rejected"].push_back({{"mesh", predict::meshJson(rejected.mesh)}, {"reason", rejected.reason}});
-    all["search"] = {{"candidates", result.candidates}, {"priced", result.priced}, {"tables", result.tables}, {"seconds", result.seconds}};
+    all["search"] = {{"candidates", result.candidates}, {"bounded", result.bounded}, {"priced", result.priced}, {"tables", result.tables}, {"seconds", result.seconds}};
     llvm::outs() << support::jsonText(all, 2) << "\n";
   } else if (result.nearest) {
     llvm::outs() << predict::predictionText(result.nearest->prediction) << search::leversText(choice.levers);
