@@ -84,8 +84,8 @@ void addShards(const Table &table, const Machine &machine, WorkTimes &times, Sta
                                     adds ? additionTime(machine, each.part->backward) : 0);
         if (adds) // what has been scattered is added before the gradients of this part are, in the same place
           added += std::exchange(left, 0);
-        if (endsWithWeights)
-          left += ahead;
+        if (endsWithWeights) // of a head that is the embedding, too, the gradient is made later
+          left += std::max(0.0, ahead - (scatterOf(each.part->backward) > 0 ? 0 : pass.weights));
         double waits = added + (isHead(i) ? gatherOf(i) : 0) + (hasWeights ? late : 0), waitsOfWeights = 0;
         late = left + (hasWeights ? 0 : std::max(0.0, late - (overlaps ? alone : 0)));
         if (!isForward) {

@@ -3,7 +3,7 @@
     search.py [NAME] [--full] [--draws N] [--seed S]
 
 Every plan of a drawn space is predicted by a call of its own, with all choices given; the search must choose one that is as
-fast as the fastest of these.
+fast as the fastest of these. Of those that fit some are drawn, built and simulated, beside what is predicted of them.
 """
 import concurrent.futures
 import itertools
@@ -127,24 +127,54 @@ def as_fast_as_all(folder, number, seed, notes):
     require(bool(steps) == found, f"{len(steps)} of {len(plans)} plans fit, and the search says {found}")
     if not steps:
         notes.append(f"none of {len(plans)} plans fits, {fixed}")
-        return 0, None
+        return 0, []
     best, choices = min(steps, key=lambda one: one[0])
     step = chosen["chosen"]["step_time_s"]
     notes.append(f"{len(plans):4} plans, {len(steps):4} fit, best {best:.5g} s, found {step:.5g} s; {gpus} x {given['gpu']}, "
                  + chosen["chosen"]["command"].split("--mesh")[1])
     require(step <= best * 1.001, f"found {step} s by {chosen['chosen']['command']}, and {best} s has {choices}; fixed {fixed}")
     require(step >= best * 0.999, f"found {step} s, and no plan is faster than {best} s")
-    return len(plans), (path, given, draw.choice(steps)[1])
+    errors = simulate_some(path, given, [choices for _, choices in steps], random.Random(number))
+    notes.append(f"     {len(errors)} simulated, at most {100 * max(map(abs, errors)):.1f} %")
+    return len(plans), errors
+
+
+def most_error(choices):
+    """Says how far a table may be from the plan. In a mixture that backward computes again whole, compute of one layer hides
+    exchanges of the next one, of which a table has each alone: its steps are too long, by 6 % at most in 778 plans. Of rings
+    that it computes again whole 2 were 3 and 6 % too short."""
+    return 0.08 if (choices["ep"] > 1 or choices["cp"] > 1) and choices["recompute"] == "full" else 0.03
+
+
+def simulate_some(path, given, fitting, draw):
+    """Builds and simulates drawn plans, each of which takes what its table predicts; returns how far they are apart."""
+    drawn = draw.sample(fitting, min(len(fitting), 50 if FULL else 5))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        answers = list(pool.map(lambda choices: plan(path, {**given, **choices, "simulate": "on"})[0]["chosen"], drawn))
+    errors = []
+    for answer, choices in zip(answers, drawn):
+        require(answer["simulated_step_s"], f"{choices} is not simulated: {answer.get('not_simulated')}")
+        errors.append(answer["step_time_s"] / answer["simulated_step_s"] - 1)
+        require(abs(errors[-1]) <= most_error(choices),
+                f"{answer['step_time_s']} s are predicted of {given} {choices}, {answer['simulated_step_s']} s simulated: {100 * errors[-1]:+.1f} %")
+    return errors
 
 
 def brute_force(folder):
-    """Compares the choice with that of all plans."""
-    notes, plans, draws = [], 0, option("--draws", 40 if FULL else 6)
-    for number in range(draws):
-        plans += as_fast_as_all(folder, number, option("--seed", 1), notes)[0]
-    if FULL or "--draws" in sys.argv:
-        print("\n".join("    " + note for note in notes))
-    return f"{draws} spaces, {plans} plans"
+    """Compares the choice with that of all plans, and some of these with their simulation."""
+    notes, plans, draws, errors = [], 0, option("--draws", 40 if FULL else 6), []
+    try:
+        for number in range(draws):
+            more, apart = as_fast_as_all(folder, number, option("--seed", 1), notes)
+            plans += more
+            errors += apart
+    finally:
+        if FULL or "--draws" in sys.argv:
+            print("\n".join("    " + note for note in notes))
+    sizes = sorted(map(abs, errors))
+    require(sizes and sum(sizes) / len(sizes) <= 0.01, f"tables are {100 * sum(sizes) / max(1, len(sizes)):.2f} % from plans on average")
+    return f"{draws} spaces, {plans} plans; {len(sizes)} simulated, {sum(size <= 0.03 for size in sizes)} of them within 3 %, " \
+           f"{100 * sum(sizes) / len(sizes):.2f} % on average, at most {100 * sizes[-1]:.2f} %"
 
 
 def simulated(folder):
@@ -153,8 +183,7 @@ def simulated(folder):
     for number in range(200):
         draw = random.Random(9000 + number)
         model, gpus, experts, fixed, free = draw_case(draw)
-        # Takes what is built in a second. Of tied weights of odd vocabularies the table adds a kernel that plans do not have (5 %).
-        if gpus > 8 or experts or model["hidden_size"] > 2048 or (model["tie_word_embeddings"] and model["vocab_size"] % 2):
+        if gpus > 8 or experts or model["hidden_size"] > 2048: # takes what is built in a second
             continue
         path, out = write(folder, model), os.path.join(folder, "program")
         chosen, found = plan(path, {**fixed, "gpus": gpus, "mesh": "auto"})
@@ -164,8 +193,8 @@ def simulated(folder):
         call([LLMC, "compile", path, "-o", out, "--weights", "random", "-q", "--seq", fixed["seq"], "--precision", "bf16", *flags])
         step = json.loads(call([LLMC, "trace", out, "--gpu", fixed["gpu"], "--json"]).stdout)["step_time_s"]
         errors.append(abs(chosen["chosen"]["step_time_s"] / step - 1))
-        # Of all plans those are found whose table is too fast: a step of some milliseconds may be 6 % longer.
-        require(errors[-1] <= 0.08, f"{chosen['chosen']['step_time_s']} s of {chosen['chosen']['command']} is simulated as {step} s")
+        # Of all plans those are found whose table is too fast.
+        require(errors[-1] <= 0.04, f"{chosen['chosen']['step_time_s']} s of {chosen['chosen']['command']} is simulated as {step} s")
         if len(errors) == seen:
             break
     mean = sum(errors) / len(errors)
