@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <tuple>
 
 using namespace llmc;
@@ -43,16 +45,14 @@ Shape shapeOf(Order order, int64_t microBatches, int64_t chunks, int64_t stages)
   std::set<StepKind> whole{StepKind::F, StepKind::B}, back = whole;
   if (order == Order::ZeroBubble)
     whole.insert(StepKind::W), back = {StepKind::B, StepKind::W};
-  std::vector<std::vector<Slots>> forward, backward;
+  std::vector<std::vector<DenseSlots>> forward, backward;
   for (int64_t stage = 0; stage < stages; ++stage) {
-    forward.push_back(assignSlots(steps[stage], whole, chunks));
-    backward.push_back(assignSlots(steps[stage], back, chunks));
+    forward.push_back(assignDenseSlots(steps[stage], whole, chunks));
+    backward.push_back(assignDenseSlots(steps[stage], back, chunks));
   }
   auto freedBy = [&](size_t stage, size_t i) {
     const Step &step = steps[stage][i];
-    const Slots &slots = (step.kind == StepKind::F ? forward : backward)[stage][step.chunk];
-    auto before = slots.freedBy.find(step.microBatch);
-    return before == slots.freedBy.end() ? -1 : before->second;
+    return (step.kind == StepKind::F ? forward : backward)[stage][step.chunk].freedBy[step.microBatch];
   };
   auto exchanges = exchangesOf(steps, *columns, chunks, freedBy, [](size_t, size_t, size_t) { return true; });
   // Numbers messages by the step that needs them: its direction, virtual stage and micro-batch.
@@ -76,18 +76,24 @@ Shape shapeOf(Order order, int64_t microBatches, int64_t chunks, int64_t stages)
   return shape;
 }
 
-// Returns the shape of an order, which a search asks for again and again; the last ones are kept.
-const Shape &keptShape(Order order, int64_t microBatches, int64_t chunks, int64_t stages) {
-  constexpr size_t most = 2'000'000; // steps
-  thread_local std::map<std::tuple<Order, int64_t, int64_t, int64_t>, Shape> shapes;
-  thread_local size_t size = 0;
+// Returns the shape of an order, which a search asks for again and again, from several threads; the last ones are kept.
+std::shared_ptr<const Shape> keptShape(Order order, int64_t microBatches, int64_t chunks, int64_t stages) {
+  constexpr size_t most = 4'000'000; // steps
+  static std::mutex mutex;
+  static std::map<std::tuple<Order, int64_t, int64_t, int64_t>, std::shared_ptr<const Shape>> shapes;
+  static size_t size = 0;
   std::tuple key(order, microBatches, chunks, stages);
-  if (auto found = shapes.find(key); found != shapes.end())
-    return found->second;
+  {
+    std::lock_guard lock(mutex);
+    if (auto found = shapes.find(key); found != shapes.end())
+      return found->second;
+  }
+  auto shape = std::make_shared<const Shape>(shapeOf(order, microBatches, chunks, stages));
+  std::lock_guard lock(mutex);
   if (size > most)
     shapes.clear(), size = 0;
   size += size_t(2 * microBatches * chunks * stages);
-  return shapes.emplace(key, shapeOf(order, microBatches, chunks, stages)).first->second;
+  return shapes.emplace(key, std::move(shape)).first->second;
 }
 
 class Run {
@@ -198,7 +204,7 @@ std::vector<double> llmc::cost::runExchanges(const std::vector<std::vector<Chunk
   if (p * few > 6 * most)
     return runSchedule(passes, order, microBatches, message);
   auto run = [&](int64_t count) {
-    return Run(keptShape(order, count, int64_t(passes.front().size()), p), passes, message).ends();
+    return Run(*keptShape(order, count, int64_t(passes.front().size()), p), passes, message).ends();
   };
   std::vector<double> ends = run(few);
   if (few == microBatches)

@@ -583,13 +583,14 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, Phase fr
                         Phase *failedIn) {
   if (failed(setAttributes(module, options, from >= Phase::Raise)))
     return failure();
-  if (from == Phase::Import)
-    moveSourcesToEnd(module);
   for (int i = static_cast<int>(from) + 1; i <= static_cast<int>(to); ++i) {
     Phase phase = static_cast<Phase>(i);
     // Sets them anew when the mixtures of the model are found.
     if (phase == Phase::Train && failed(setAttributes(module, options, /*isRaised=*/true)))
       return failure();
+    // Training adds states, which would lie behind all sources.
+    if ((from == Phase::Import && phase == Phase::Raise) || phase == Phase::Shard)
+      moveSourcesToEnd(module);
     if (failedIn)
       *failedIn = phase;
     bool infer = parallel::isInference(module), plans = phase == Phase::Schedule;

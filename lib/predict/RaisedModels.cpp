@@ -1,5 +1,8 @@
 #include "lib/predict/RaisedModels.h"
 
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttrs.h"
+
 #include "lib/pipeline/Pipeline.h"
 
 using namespace mlir;
@@ -15,4 +18,12 @@ OwningOpRef<ModuleOp> predict::RaisedModels::copy(const CompileOptions &options)
     at->second = std::move(module);
   }
   return (*at->second).clone();
+}
+
+void predict::dropSources(Phase phase, mlir::Operation *module) {
+  if (phase != Phase::Train)
+    return;
+  for (auto source : llvm::make_early_inc_range(llvm::cast<mlir::ModuleOp>(module).getOps<graph::SourceOp>()))
+    if (!source->hasAttr(graph::kAnnotation))
+      source.erase();
 }

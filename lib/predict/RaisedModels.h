@@ -29,6 +29,11 @@ private:
   std::map<Key, mlir::OwningOpRef<mlir::ModuleOp>> modules_;
 };
 
+// Drops the tensors of the model's files when `phase`, which has ended, is that of training, and no weights are read: hundreds of
+// them for experts, which only training tells apart, and which every search among the module's ops would pass. Keeps those that
+// ask for cuts.
+void dropSources(Phase phase, mlir::Operation *module);
+
 } // namespace llmc::predict
 
 #endif // LLMC_LIB_PREDICT_RAISEDMODELS_H

@@ -45,14 +45,6 @@ struct Partitioned {
   std::vector<int64_t> bodies; // layers in the body of each repeat
 };
 
-// Drops the tensors of the model's files, hundreds for experts, which only training tells apart: every search among the
-// module's ops would pass them. Keeps those that ask for cuts.
-void dropSources(mlir::ModuleOp module) {
-  for (auto source : llvm::make_early_inc_range(module.getOps<graph::SourceOp>()))
-    if (!source->hasAttr(graph::kAnnotation))
-      source.erase();
-}
-
 // Partitions the model as the table needs it: where our own plans have stages, what follows the layers has one of its own.
 // Sets the choices of `own` that say so. Experts of other stacks have room for the rows that they get on average, unless a
 // choice gives them more.
@@ -78,10 +70,7 @@ Partitioned partition(predict::RaisedModels &models, CompileOptions &own, const 
       own.schedule = Schedule::ZeroBubble;
   }
   CompileOptions phases = own;
-  phases.afterPhase = [](Phase phase, mlir::Operation *trained) {
-    if (phase == Phase::Train)
-      dropSources(llvm::cast<mlir::ModuleOp>(trained));
-  };
+  phases.afterPhase = predict::dropSources;
   if (failed(runPhases(*module, phases, Phase::Raise, Phase::Partition)))
     return {};
   out.module = std::move(module);

@@ -1,6 +1,7 @@
 #include "lib/schedules/Exchanges.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <tuple>
 
@@ -105,37 +106,60 @@ columnsOf(const std::vector<std::vector<Step>> &stages, int64_t chunks) {
   return columns;
 }
 
-std::vector<Slots> assignSlots(const std::vector<Step> &steps, const std::set<StepKind> &kinds, int64_t chunks) {
-  // Names micro-batches of a chunk by one number.
+std::vector<DenseSlots> assignDenseSlots(const std::vector<Step> &steps, const std::set<StepKind> &kinds, int64_t chunks) {
   int64_t microBatches = 0;
   for (const Step &step : steps)
     microBatches = std::max(microBatches, step.microBatch + 1);
-  std::vector<int64_t> ends(size_t(chunks * microBatches), -1); // last step that touches it
+  bool isOf[size_t(StepKind::W) + 1] = {};
+  for (StepKind kind : kinds)
+    isOf[size_t(kind)] = true;
+  auto touches = [&](const Step &step) { return step.chunk < chunks && isOf[size_t(step.kind)]; };
+  std::vector<int64_t> ends(size_t(chunks * microBatches), -1); // last step that touches each micro-batch of a chunk
   auto endOf = [&](const Step &step) -> int64_t & { return ends[size_t(step.chunk * microBatches + step.microBatch)]; };
-  auto touches = [&](const Step &step) { return step.chunk < chunks && kinds.count(step.kind); };
   for (size_t i = 0; i < steps.size(); ++i)
     if (touches(steps[i]))
       endOf(steps[i]) = int64_t(i);
-  std::vector<Slots> all(chunks);
-  std::vector<std::set<int64_t>> free(chunks);            // slots that were ever taken
-  std::vector<std::map<int64_t, int64_t>> freedBy(chunks); // by slot
+  std::vector<DenseSlots> all(chunks);
+  for (DenseSlots &slots : all)
+    slots.of.assign(size_t(microBatches), -1), slots.freedBy.assign(size_t(microBatches), -1);
+  std::vector<std::vector<int64_t>> free(chunks);    // slots that were ever taken, the least first
+  std::vector<std::vector<int64_t>> freedBy(chunks); // by slot
   for (size_t i = 0; i < steps.size(); ++i) {
     if (!touches(steps[i]))
       continue;
-    Slots &slots = all[steps[i].chunk];
-    auto &freeHere = free[steps[i].chunk];
-    auto &freedHere = freedBy[steps[i].chunk];
-    auto [at, isNew] = slots.of.insert({steps[i].microBatch, 0});
-    if (isNew) {
-      at->second = freeHere.empty() ? slots.count++ : *freeHere.begin();
-      freeHere.erase(at->second);
-      auto before = freedHere.find(at->second);
-      slots.freedBy[steps[i].microBatch] = before == freedHere.end() ? -1 : before->second;
+    DenseSlots &slots = all[steps[i].chunk];
+    std::vector<int64_t> &freeHere = free[steps[i].chunk], &freedHere = freedBy[steps[i].chunk];
+    int64_t &slot = slots.of[steps[i].microBatch];
+    if (slot < 0) {
+      if (freeHere.empty()) {
+        slot = slots.count++;
+        freedHere.push_back(-1);
+      } else {
+        std::pop_heap(freeHere.begin(), freeHere.end(), std::greater<>());
+        slot = freeHere.back();
+        freeHere.pop_back();
+      }
+      slots.freedBy[steps[i].microBatch] = freedHere[slot];
     }
     if (endOf(steps[i]) == int64_t(i)) {
-      freeHere.insert(at->second);
-      freedHere[at->second] = int64_t(i);
+      freeHere.push_back(slot);
+      std::push_heap(freeHere.begin(), freeHere.end(), std::greater<>());
+      freedHere[slot] = int64_t(i);
     }
+  }
+  return all;
+}
+
+std::vector<Slots> assignSlots(const std::vector<Step> &steps, const std::set<StepKind> &kinds, int64_t chunks) {
+  std::vector<Slots> all;
+  for (const DenseSlots &dense : assignDenseSlots(steps, kinds, chunks)) {
+    Slots &slots = all.emplace_back();
+    slots.count = dense.count;
+    for (size_t i = 0; i < dense.of.size(); ++i)
+      if (dense.of[i] >= 0) {
+        slots.of.emplace_hint(slots.of.end(), int64_t(i), dense.of[i]);
+        slots.freedBy.emplace_hint(slots.freedBy.end(), int64_t(i), dense.freedBy[i]);
+      }
   }
   return all;
 }

@@ -29,6 +29,12 @@ struct Slots {
 Slots assignSlots(const std::vector<Step> &steps, int64_t chunk, const std::set<StepKind> &kinds);
 // Returns the same of each of the first `chunks` chunks, at once.
 std::vector<Slots> assignSlots(const std::vector<Step> &steps, const std::set<StepKind> &kinds, int64_t chunks);
+// Holds the same by the numbers of micro-batches, without maps: -1 where no step touches one.
+struct DenseSlots {
+  std::vector<int64_t> of, freedBy;
+  int64_t count = 0;
+};
+std::vector<DenseSlots> assignDenseSlots(const std::vector<Step> &steps, const std::set<StepKind> &kinds, int64_t chunks);
 
 // Identifies one end of a message: the step that makes it (`sends`) or needs it.
 struct MessageEnd {

@@ -14,7 +14,7 @@
 
 namespace llmc::search {
 
-// Is the share of an estimate of time or memory below which nothing of the plan is.
+// Holds the share of an estimate of time or memory below which nothing of the plan is.
 inline constexpr double kSure = 0.98;
 
 double peakOf(const std::vector<cost::MemoryParts> &stages);
@@ -32,7 +32,7 @@ public:
   int64_t layers() const { return layers_; }
   bool isOurs() const { return isOurs_; }
 
-  // Says whether plans may have a zero-bubble schedule of our own.
+  // Returns whether plans may have a zero-bubble schedule of our own.
   bool splits() const;
   Staging stagingOf(int64_t pp, cost::Order order) const;
   bool isSplit(const Candidate &c) const { return stagingOf(c.pp, c.order) == Staging::Split; }

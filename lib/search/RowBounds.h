@@ -14,7 +14,7 @@
 
 namespace llmc::search {
 
-// Is added to seconds of what does not fit, which is looked at where nothing else is left: it says what is missing.
+// Holds what is added to seconds of what does not fit, which is looked at where nothing else is left: it says what is missing.
 inline constexpr double kLate = 1e9;
 
 class RowBounds {

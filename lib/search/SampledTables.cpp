@@ -129,15 +129,20 @@ std::optional<cost::Table> SampledTables::interpolate(const TableKey &key, cost:
   return table;
 }
 
+bool SampledTables::leaveOutLeast(const Layout &layout, bool forPasses) {
+  if (!request_.free.ep || layout.ep == 1)
+    return false;
+  int &leftOut = apart_[{layout, forPasses}];
+  return leftOut < 2 && ++leftOut;
+}
+
 std::optional<cost::Table> SampledTables::at(const TableKey &key, cost::Kept kept, bool forPasses) {
   read(samplesOf(key, forPasses));
   if (auto table = interpolate(key, kept, forPasses, why_))
     return table;
   // Leaves out the least size of ep where it has other kernels than the others, and then interpolates no more.
-  if (int &leftOut = apart_[{key.layout, forPasses}]; why_.empty() && request_.free.ep && key.layout.ep > 1 && leftOut < 2) {
-    ++leftOut;
+  if (why_.empty() && leaveOutLeast(key.layout, forPasses))
     return at(key, kept, forPasses);
-  }
   // Reads the mesh itself, where another one of its layout is refused or has other kernels. Where it is refused alike, so are all.
   std::tuple layout(key.layout, key.staging, key.zero);
   if (auto refused = refused_.find(layout); refused != refused_.end()) {

@@ -41,6 +41,9 @@ public:
   std::vector<TableKey> samplesOf(const TableKey &key, bool forPasses) const;
   void read(const std::vector<TableKey> &keys);
 
+  // Takes samples of other sizes of ep for a layout, whose tables have other kernels than the least; false if none are left.
+  bool leaveOutLeast(const Layout &layout, bool forPasses);
+
   // Returns the table of a mesh whose samples have been read, without reading any other: from several threads at once; of
   // `share` of the rows of a micro-batch.
   std::optional<cost::Table> interpolate(const TableKey &key, cost::Kept kept, bool forPasses, std::string &why, double share = 1) const;

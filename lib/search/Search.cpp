@@ -49,7 +49,7 @@ private:
   std::optional<TableKey> standInOf(const Layout &layout) const;
   void addLayouts(const std::vector<Layout> &layouts);
   void readLayouts(const std::vector<Layout> &layouts);
-  void boundRows(const std::vector<Layout> &layouts, bool byStandIns);
+  void boundUnread(const std::vector<Layout> &layouts);
   bool readRows(RowBounds &bounds);
   Plans boundPlans(const Candidate &rows);
   void expand(const std::vector<Candidate> &rows);
@@ -62,6 +62,7 @@ private:
   void lack(const Candidate &candidate, double peak);
   int64_t rowsOfStep() const;
   bool step();
+  void addLater(std::vector<Work> &batch);
   void take(const std::vector<Work> &batch);
   void findNearest();
   void finish();
@@ -128,50 +129,62 @@ void Searcher::addLayouts(const std::vector<Layout> &layouts) {
   readLayouts(own);
 }
 
-// Reads the tables of the passes of layouts, and lets their rows wait for their turn.
+// Reads the tables of the passes of layouts, and lets their rows wait for their turn, and the layouts that they stand in for.
 void Searcher::readLayouts(const std::vector<Layout> &layouts) {
-  std::vector<TableKey> keys;
-  for (const Layout &layout : layouts)
-    for (int64_t rows : passes_.rowsOf(layout)) {
-      TableKey key = *passes_.firstOf(layout);
-      key.microBatch = rows;
-      for (const TableKey &sample : tables_.samplesOf(key, /*forPasses=*/true))
-        if (!llvm::is_contained(keys, sample))
-          keys.push_back(sample);
-    }
-  tables_.read(keys);
-  boundRows(layouts, /*byStandIns=*/false);
+  std::vector<RowBounds> bounds;
+  std::vector<size_t> left;
+  for (const Layout &layout : layouts) {
+    left.push_back(bounds.size());
+    bounds.emplace_back(request_, space_, tables_, passes_, layout, *passes_.firstOf(layout));
+  }
+  while (!left.empty()) {
+    std::set<TableKey> samples;
+    for (size_t i : left)
+      for (int64_t rows : bounds[i].rows()) {
+        TableKey key = bounds[i].key();
+        key.microBatch = rows;
+        for (const TableKey &sample : tables_.samplesOf(key, /*forPasses=*/true))
+          samples.insert(sample);
+      }
+    tables_.read({samples.begin(), samples.end()});
+    std::vector<char> isKnown(left.size());
+    readers_.run(left.size(), [&](predict::RaisedModels &, size_t i) { isKnown[i] = bounds[left[i]].find(); });
+    std::vector<size_t> unknown;
+    for (size_t i = 0; i < left.size(); ++i)
+      if (!isKnown[i])
+        unknown.push_back(left[i]);
+    left.clear();
+    // Takes other samples where some have other kernels; else reads each number of rows.
+    for (size_t i : unknown)
+      if (tables_.leaveOutLeast(layouts[i], /*forPasses=*/true))
+        left.push_back(i);
+      else if (const Layout &layout = layouts[i]; !readRows(bounds[i]))
+        for (int64_t pp : space_.stages(layout, passes_.layers()))
+          refused_[{space_.dataRanks(layout, pp), pp, layout.tp, layout.cp, layout.ep, layout.etp}] = tables_.why();
+  }
   std::vector<Layout> next;
-  for (const Layout &layout : layouts)
-    if (auto waiting = waiting_.find(layout); waiting != waiting_.end())
+  for (const RowBounds &own : bounds) {
+    for (size_t row = 0; row < own.seconds().size(); ++row)
+      if (std::isfinite(own.seconds()[row]))
+        push({Work::OfRows, own.seconds()[row], 0, {.layout = own.layout(), .microBatch = own.rows()[row], .stages = {}}});
+    if (auto waiting = waiting_.find(own.layout()); waiting != waiting_.end())
       next.insert(next.end(), waiting->second.begin(), waiting->second.end());
-  boundRows(next, /*byStandIns=*/true);
+  }
+  boundUnread(next);
 }
 
-// Lets the rows of layouts wait for their turn, or layouts that have not been read, of which the least of them is.
-void Searcher::boundRows(const std::vector<Layout> &layouts, bool byStandIns) {
+// Lets layouts wait for their turn by tables of those that stand in for them.
+void Searcher::boundUnread(const std::vector<Layout> &layouts) {
   std::vector<RowBounds> bounds;
   for (const Layout &layout : layouts)
-    bounds.emplace_back(request_, space_, tables_, passes_, layout, byStandIns ? *standInOf(layout) : *passes_.firstOf(layout));
+    bounds.emplace_back(request_, space_, tables_, passes_, layout, *standInOf(layout));
   std::vector<char> isKnown(layouts.size());
   readers_.run(layouts.size(), [&](predict::RaisedModels &, size_t i) { isKnown[i] = bounds[i].find(); });
   for (size_t i = 0; i < layouts.size(); ++i) {
-    const Layout &layout = layouts[i];
-    if (byStandIns) {
-      // Reads it next where nothing is known of it.
-      double least = isKnown[i] ? *llvm::min_element(bounds[i].seconds()) : 0;
-      if (std::isfinite(least))
-        push({Work::OfLayout, least, 0, {.layout = layout, .stages = {}}});
-      continue;
-    }
-    if (!isKnown[i])
-      isKnown[i] = readRows(bounds[i]);
-    if (!isKnown[i])
-      for (int64_t pp : space_.stages(layout, passes_.layers()))
-        refused_[{space_.dataRanks(layout, pp), pp, layout.tp, layout.cp, layout.ep, layout.etp}] = tables_.why();
-    for (size_t row = 0; row < bounds[i].seconds().size(); ++row)
-      if (double seconds = bounds[i].seconds()[row]; std::isfinite(seconds))
-        push({Work::OfRows, seconds, 0, {.layout = layout, .microBatch = bounds[i].rows()[row], .stages = {}}});
+    // Reads it next where nothing is known of it.
+    double least = isKnown[i] ? *llvm::min_element(bounds[i].seconds()) : 0;
+    if (std::isfinite(least))
+      push({Work::OfLayout, least, 0, {.layout = layouts[i], .stages = {}}});
   }
 }
 
@@ -447,9 +460,26 @@ bool Searcher::step() {
     if (work.kind == Work::Exact)
       break;
   }
+  if (!batch.empty() && (batch.front().kind == Work::OfLayout || batch.front().kind == Work::Priced))
+    addLater(batch);
   if (!batch.empty())
     take(batch);
   return !batch.empty() || !work_.empty();
+}
+
+// Adds works of the same kind that will be due soon, for cores that would have nothing to do.
+void Searcher::addLater(std::vector<Work> &batch) {
+  constexpr size_t most = 64; // works that are looked at
+  std::vector<Work> others;
+  while (!work_.empty() && others.size() < most && batch.size() < readers_.threads()) {
+    const Work work = work_.top();
+    work_.pop();
+    const bool isDone = work.kind >= Work::Bounded && done_.contains(meshOf(work.candidate));
+    if (!isDone)
+      (work.kind == batch.front().kind && work.seconds < kLate ? batch : others).push_back(work);
+  }
+  for (const Work &work : others)
+    work_.push(work);
 }
 
 // Takes works of one kind a step further.
@@ -481,8 +511,12 @@ void Searcher::take(const std::vector<Work> &batch) {
 
 std::optional<Result> Searcher::run() {
   auto begin = std::chrono::steady_clock::now();
-  // Reads the model with one rank first, which tells of what it consists.
-  auto first = tables_.at({{.gradients = machine_.choices.gradients}, Staging::Single, 0, 1, 1}, space_.recomputes().front());
+  // Reads the model with one rank first, which tells of what it consists; beside it what another thread can read.
+  TableKey alone{{.gradients = machine_.choices.gradients}, Staging::Single, 0, 1, 1}, twoRows = alone;
+  twoRows.microBatch = 2;
+  if (request_.free.microBatch)
+    tables_.read({alone, twoRows});
+  auto first = tables_.at(alone, space_.recomputes().front());
   if (!first) {
     mlir::emitError(mlir::UnknownLoc::get(&models_.context())) << tables_.why();
     return std::nullopt;
