@@ -39,12 +39,23 @@ double StepBound::of(const std::vector<int64_t> &layers, const Machine &machine)
   const double m = double(choices.microBatches), message = messageOf(table_, machine);
   auto [dense, expert] = dataGroups(choices);
   const bool isShared = table_.isOfPlan && dense.size > 1;
-  // Returns the seconds of a collective of the parameters of a part, of those of several in one message.
+  // Returns the seconds of a collective of the parameters of a part, of those of several in one message; chunks of as many layers
+  // have as many.
+  struct Sent {
+    Transfer kind;
+    double dense, expert, bytes, seconds;
+  };
+  std::vector<Sent> known;
   auto sent = [&, &dense = dense, &expert = expert](Transfer kind, const Sum &of, double bytes) {
+    for (const Sent &one : known)
+      if (one.kind == kind && one.dense == of.dense && one.expert == of.expert && one.bytes == bytes)
+        return one.seconds;
     double seconds = 0;
     for (auto [group, parameters] : {std::pair(dense, of.dense), {expert, of.expert}})
       if (parameters > 0 && group.size > 1)
         seconds += timeOf(machine, {kind, Role::Data, group, parameters * bytes});
+    if (known.size() < 8)
+      known.push_back({kind, of.dense, of.expert, bytes, seconds});
     return seconds;
   };
   std::vector<Sum> stages(p);

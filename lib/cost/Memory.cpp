@@ -56,9 +56,8 @@ std::vector<MemoryParts> memoryOfPlan(const Table &table, const Machine &machine
   std::vector<MemoryParts> stages(p);
   std::vector<double> largest(p), updated(p);
   std::vector<std::pair<const Part *, const Part *>> ends(p * v); // of each chunk, in the order of the model
-  std::vector<std::vector<Alive>> alive;
-  for (int64_t stage = 0; stage < p; ++stage)
-    alive.push_back(countAlive(choices, stage));
+  const auto counts = countAlive(choices);
+  const std::vector<std::vector<Alive>> &alive = *counts;
   visitParts(table, machine, [&](int64_t stage, const Part &part, int64_t chunk) {
     if (&part == &table.shared)
       return;

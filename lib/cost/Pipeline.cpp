@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <tuple>
 
 using namespace llmc;
@@ -65,14 +66,28 @@ static std::vector<Alive> aliveOf(const Choices &choices, int64_t stage) {
   return most;
 }
 
-std::vector<Alive> llmc::cost::countAlive(const Choices &choices, int64_t stage) {
+std::shared_ptr<const std::vector<std::vector<Alive>>> llmc::cost::countAlive(const Choices &choices) {
   // Keeps what was counted: a search asks for few orders many times.
-  constexpr size_t most = 1 << 16;
-  thread_local std::map<std::tuple<Order, int64_t, int64_t, int64_t, int64_t>, std::vector<Alive>> counts;
-  std::tuple key(choices.order, choices.microBatches, choices.chunks, stage, choices.mesh.pp);
-  if (auto found = counts.find(key); found != counts.end())
-    return found->second;
+  constexpr size_t most = 1 << 14;
+  using Counts = std::shared_ptr<const std::vector<std::vector<Alive>>>;
+  static std::mutex mutex;
+  static std::map<std::tuple<Order, int64_t, int64_t, int64_t>, Counts> counts;
+  // Counts few of many micro-batches: no more are alive, but where all forwards come first.
+  Choices few = choices;
+  const int64_t p = choices.mesh.pp, steady = 2 * p + choices.microBatches % p;
+  if (choices.order != Order::GPipe)
+    few.microBatches = std::min(choices.microBatches, steady);
+  std::tuple key(choices.order, few.microBatches, choices.chunks, p);
+  {
+    std::lock_guard lock(mutex);
+    if (auto found = counts.find(key); found != counts.end())
+      return found->second;
+  }
+  auto alive = std::make_shared<std::vector<std::vector<Alive>>>();
+  for (int64_t stage = 0; stage < choices.mesh.pp; ++stage)
+    alive->push_back(aliveOf(few, stage));
+  std::lock_guard lock(mutex);
   if (counts.size() > most)
     counts.clear();
-  return counts.emplace(key, aliveOf(choices, stage)).first->second;
+  return counts.emplace(key, std::move(alive)).first->second;
 }

@@ -5,6 +5,7 @@
 
 #include "lib/cost/Software.h"
 
+#include <memory>
 #include <vector>
 
 namespace llmc::cost {
@@ -25,7 +26,8 @@ std::vector<double> runSchedule(const std::vector<std::vector<ChunkPasses>> &pas
 struct Alive {
   int64_t toBackward = 0, toWeights = 0, fromBackward = 0;
 };
-std::vector<Alive> countAlive(const Choices &choices, int64_t stage);
+// Returns them by stage and chunk.
+std::shared_ptr<const std::vector<std::vector<Alive>>> countAlive(const Choices &choices);
 
 } // namespace llmc::cost
 

@@ -124,7 +124,8 @@ cost::Machine Passes::machineOf(const Candidate &candidate, CompileOptions &opti
 }
 
 bool Passes::allows(const Candidate &candidate) const {
-  return (candidate.chunks == 1 || candidate.microBatches % candidate.pp == 0) && !split(candidate.pp, candidate.chunks).empty();
+  return (candidate.chunks == 1 || candidate.microBatches % candidate.pp == 0) && candidate.microBatches <= CompileOptions::kMostRuns / candidate.pp &&
+         !split(candidate.pp, candidate.chunks).empty();
 }
 
 cost::Table Passes::statesOf(const cost::Table &passes, const Candidate &candidate) const {

@@ -54,7 +54,8 @@ public:
   // Returns a candidate with its stages, which one that waits leaves out.
   Candidate withStages(Candidate candidate) const;
   cost::Machine machineOf(const Candidate &candidate, CompileOptions &options) const;
-  // Returns whether micro-batches and layers can be divided as an order with so many chunks divides them.
+  // Returns whether micro-batches and layers can be divided as an order with so many chunks divides them, and a run has no more of
+  // them than compile takes.
   bool allows(const Candidate &candidate) const;
 
   // Returns the table of passes with the states of a plan alone, and the bytes that the plan needs no less than by that.

@@ -79,13 +79,23 @@ void RowBounds::bound(int64_t pp, const std::vector<int> &zeros, const std::vect
     while (k < recomputes.size() && !fits(planWith(k), zeros, isSplit))
       ++k;
     const double late = k == recomputes.size() ? kLate : 0;
-    for (size_t kept = std::min(k, recomputes.size() - 1); kept < recomputes.size(); ++kept)
-      if (const cost::Table *table = tableOf(rows_[row], recomputes[kept], isSplit))
-        visitOrders(planWith(kept), orders, *table, [&](const Candidate &plan, double seconds) {
-          // Looks at memory of other orders, which is no less, where that may raise the bound.
-          if (seconds + late < seconds_[row] && (late > 0 || plan.order == planWith(kept).order || fits(plan, zeros, isSplit)))
-            seconds_[row] = seconds + late;
-        });
+    // Computes more again where an order does not fit otherwise: that takes longer, and lets it fit.
+    bool isLeft = true;
+    for (size_t kept = std::min(k, recomputes.size() - 1); isLeft && kept < recomputes.size(); ++kept) {
+      const cost::Table *table = tableOf(rows_[row], recomputes[kept], isSplit);
+      if (!table)
+        continue;
+      isLeft = false;
+      visitOrders(planWith(kept), orders, *table, [&](const Candidate &plan, double seconds) {
+        // Looks at memory of other orders, which is no less, where that may raise the bound.
+        if (seconds + late >= seconds_[row])
+          return;
+        if (late > 0 || plan.order == planWith(kept).order || fits(plan, zeros, isSplit))
+          seconds_[row] = seconds + late;
+        else
+          isLeft = true;
+      });
+    }
   }
 }
 
@@ -101,7 +111,8 @@ void RowBounds::visitOrders(Candidate plan, const std::vector<cost::Order> &orde
     cost::Machine machine = passes_.machineOf(plan, options);
     auto [priced, isNew] = prices_.try_emplace({&table, leavesOut});
     if (isNew || !passes_.isOurs()) {
-      priced->second = cost::priceParts(table, machine);
+      auto whole = prices_.find({&table, false});
+      priced->second = passes_.isOurs() && leavesOut && whole != prices_.end() ? whole->second : cost::priceParts(table, machine);
       if (leavesOut)
         leaveOutSums(priced->second, table, machine);
     }

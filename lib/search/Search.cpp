@@ -48,6 +48,7 @@ private:
   int64_t countPlans(const Layout &layout) const;
   std::optional<TableKey> standInOf(const Layout &layout) const;
   void addLayouts(const std::vector<Layout> &layouts);
+  void takeLayouts(const std::vector<Layout> &layouts);
   void readLayouts(const std::vector<Layout> &layouts);
   void boundUnread(const std::vector<Layout> &layouts);
   bool readRows(RowBounds &bounds);
@@ -77,7 +78,8 @@ private:
   const size_t count_;
   std::priority_queue<Work> work_;
   int64_t next_ = 0;
-  std::map<Layout, std::vector<Layout>> waiting_; // layouts, by that which stands in for them
+  std::set<Layout> read_;
+  std::map<Layout, int64_t> boundedBy_; // layouts that have not been read, by the ranks of a row of what stood in for them
   std::set<Mesh> done_;
   std::map<Mesh, double> least_; // bytes, of meshes none of whose plans has fitted
   std::map<Mesh, std::string> refused_;
@@ -105,31 +107,42 @@ int64_t Searcher::countPlans(const Layout &layout) const {
 }
 
 // Returns the tables from which a layout is bounded before its own are read: ranks that share out the tokens of a row have as
-// many as fewer ranks of a part of the rows, and exchange keys and values with more.
+// many as fewer ranks of a part of the rows, and exchange keys and values with more. Of those that have been read, the one with
+// the most ranks; before any has, the one with the fewest, which is read first.
 std::optional<TableKey> Searcher::standInOf(const Layout &layout) const {
-  if (!passes_.isOurs() || !request_.free.cp || layout.cp == 1)
+  if (!passes_.isOurs() || !request_.free.cp)
     return std::nullopt;
-  Layout whole = layout;
-  for (int64_t cp : divisorsOf(layout.cp))
-    if (cp < layout.cp)
-      whole.cp = cp;
-  return passes_.firstOf(whole);
+  std::optional<TableKey> standIn;
+  Layout fewer = layout;
+  for (int64_t cp : divisorsOf(layout.cp)) {
+    fewer.cp = cp;
+    if (cp < layout.cp && (!standIn || read_.contains(fewer)))
+      if (auto key = passes_.firstOf(fewer))
+        standIn = key;
+  }
+  return standIn;
 }
 
-// Lets layouts wait for their turn: those that nothing stands in for are read, the others wait for what stands in for them.
+// Lets layouts wait for their turn: those that nothing stands in for are read.
 void Searcher::addLayouts(const std::vector<Layout> &layouts) {
-  std::vector<Layout> own;
+  std::vector<Layout> own, others;
   for (const Layout &layout : layouts)
-    if (passes_.firstOf(layout)) {
-      if (auto from = standInOf(layout))
-        waiting_[from->layout].push_back(layout);
-      else
-        own.push_back(layout);
-    }
+    if (passes_.firstOf(layout))
+      (standInOf(layout) ? others : own).push_back(layout);
   readLayouts(own);
+  boundUnread(others);
 }
 
-// Reads the tables of the passes of layouts, and lets their rows wait for their turn, and the layouts that they stand in for.
+// Takes layouts that are due: reads them, or bounds them again where what stands in for them by now bounds them better.
+void Searcher::takeLayouts(const std::vector<Layout> &layouts) {
+  std::vector<Layout> due, again;
+  for (const Layout &layout : layouts)
+    (standInOf(layout)->layout.cp > boundedBy_.at(layout) ? again : due).push_back(layout);
+  boundUnread(again);
+  readLayouts(due);
+}
+
+// Reads the tables of the passes of layouts, and lets their rows wait for their turn.
 void Searcher::readLayouts(const std::vector<Layout> &layouts) {
   std::vector<RowBounds> bounds;
   std::vector<size_t> left;
@@ -162,22 +175,21 @@ void Searcher::readLayouts(const std::vector<Layout> &layouts) {
         for (int64_t pp : space_.stages(layout, passes_.layers()))
           refused_[{space_.dataRanks(layout, pp), pp, layout.tp, layout.cp, layout.ep, layout.etp}] = tables_.why();
   }
-  std::vector<Layout> next;
   for (const RowBounds &own : bounds) {
+    read_.insert(own.layout());
     for (size_t row = 0; row < own.seconds().size(); ++row)
       if (std::isfinite(own.seconds()[row]))
         push({Work::OfRows, own.seconds()[row], 0, {.layout = own.layout(), .microBatch = own.rows()[row], .stages = {}}});
-    if (auto waiting = waiting_.find(own.layout()); waiting != waiting_.end())
-      next.insert(next.end(), waiting->second.begin(), waiting->second.end());
   }
-  boundUnread(next);
 }
 
 // Lets layouts wait for their turn by tables of those that stand in for them.
 void Searcher::boundUnread(const std::vector<Layout> &layouts) {
   std::vector<RowBounds> bounds;
-  for (const Layout &layout : layouts)
+  for (const Layout &layout : layouts) {
     bounds.emplace_back(request_, space_, tables_, passes_, layout, *standInOf(layout));
+    boundedBy_[layout] = bounds.back().key().layout.cp;
+  }
   std::vector<char> isKnown(layouts.size());
   readers_.run(layouts.size(), [&](predict::RaisedModels &, size_t i) { isKnown[i] = bounds[i].find(); });
   for (size_t i = 0; i < layouts.size(); ++i) {
@@ -492,7 +504,7 @@ void Searcher::take(const std::vector<Work> &batch) {
     std::vector<Layout> layouts;
     for (const Candidate &candidate : candidates)
       layouts.push_back(candidate.layout);
-    return readLayouts(layouts);
+    return takeLayouts(layouts);
   }
   case Work::OfRows:
     return expand(candidates);
@@ -531,6 +543,9 @@ std::optional<Result> Searcher::run() {
   addLayouts(layouts);
   while (result_.found.size() < count_ && step())
     ;
+  // Tables that are interpolated say little more or less than those that are read.
+  std::stable_sort(result_.found.begin(), result_.found.end(),
+                   [](const Found &a, const Found &b) { return a.prediction.time.step < b.prediction.time.step; });
   if (result_.found.empty() && nearest_)
     findNearest();
   finish();

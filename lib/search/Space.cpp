@@ -130,11 +130,8 @@ std::vector<int64_t> Space::chunks(int64_t pp, int64_t layers) const {
   if (!request_.free.virtualStages)
     return {std::max<int64_t>(2, request_.options.chunks())};
   std::vector<int64_t> counts;
-  // Takes of chunks whose largest are alike the fewest: more send more messages, and fill the pipeline no sooner.
-  auto largest = [&](int64_t v) { return (layers + v * pp - 1) / (v * pp); };
   for (int64_t v = 2; v * pp <= layers + 2; ++v)
-    if (v == 2 || largest(v) < largest(v - 1))
-      counts.push_back(v);
+    counts.push_back(v);
   return counts;
 }
 

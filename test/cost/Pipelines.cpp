@@ -1,5 +1,6 @@
 // Schedules run on passes of equal length, beside the idle time and the memory that their papers give.
 #include "lib/cost/PlanPipeline.h"
+#include "lib/schedules/Schedules.h"
 
 #include <gtest/gtest.h>
 
@@ -62,6 +63,28 @@ TEST(Pipeline, ExchangesHoldUpLittle) {
     }
 }
 
+// Counts what is alive of all micro-batches, of which countAlive takes few.
+TEST(Pipeline, CountsWhatIsAliveOfMany) {
+  for (Order order : {Order::OneFOneB, Order::GPipe, Order::ZeroBubble, Order::Interleaved})
+    for (int64_t p : {2, 3, 4, 8})
+      for (int64_t v : order == Order::Interleaved ? std::vector<int64_t>{2, 3, 5} : std::vector<int64_t>{1})
+        for (int64_t m : order == Order::Interleaved ? std::vector<int64_t>{p, 5 * p, 12 * p} : std::vector<int64_t>{1, 3, 5 * p + 1, 12 * p - 1}) {
+          Choices choices;
+          choices.order = order, choices.mesh.pp = p, choices.chunks = v, choices.microBatches = m;
+          auto counted = countAlive(choices);
+          const char *name = order == Order::OneFOneB ? "1f1b" : order == Order::GPipe ? "gpipe" : order == Order::ZeroBubble ? "zero-bubble" : "interleaved";
+          for (int64_t stage = 0; stage < p; ++stage) {
+            std::vector<int64_t> now(v), most(v);
+            for (const Step &step : stepsOf(name, m, v, stage, p)) {
+              now[step.chunk] += step.kind == StepKind::F ? 1 : step.kind == StepKind::B ? -1 : 0;
+              most[step.chunk] = std::max(most[step.chunk], now[step.chunk] + (step.kind == StepKind::B));
+            }
+            for (int64_t chunk = 0; chunk < v; ++chunk)
+              EXPECT_EQ((*counted)[stage][chunk].toBackward, most[chunk]) << name << " p " << p << " v " << v << " m " << m << " stage " << stage;
+          }
+        }
+}
+
 TEST(Pipeline, KeepsAsManyMicroBatchesAsThePapersSay) {
   Choices choices;
   choices.mesh.pp = 4;
@@ -69,17 +92,17 @@ TEST(Pipeline, KeepsAsManyMicroBatchesAsThePapersSay) {
   for (int64_t stage = 0; stage < 4; ++stage) {
     choices.chunks = 1;
     choices.order = Order::OneFOneB;
-    EXPECT_EQ(countAlive(choices, stage)[0].toBackward, 4 - stage);
+    EXPECT_EQ((*countAlive(choices))[stage][0].toBackward, 4 - stage);
     choices.order = Order::GPipe;
-    EXPECT_EQ(countAlive(choices, stage)[0].toBackward, 8);
+    EXPECT_EQ((*countAlive(choices))[stage][0].toBackward, 8);
     choices.order = Order::ZeroBubble;
-    EXPECT_EQ(countAlive(choices, stage)[0].toBackward, 4 - stage);
-    EXPECT_EQ(countAlive(choices, stage)[0].toWeights, 4);
-    EXPECT_EQ(countAlive(choices, stage)[0].fromBackward, stage + 1);
+    EXPECT_EQ((*countAlive(choices))[stage][0].toBackward, 4 - stage);
+    EXPECT_EQ((*countAlive(choices))[stage][0].toWeights, 4);
+    EXPECT_EQ((*countAlive(choices))[stage][0].fromBackward, stage + 1);
     // Korthikanti et al., 2022, section 4.2.3: 2 (p - s - 1) + (v - 1) p + 1 of all chunks.
     choices.chunks = 2;
     choices.order = Order::Interleaved;
-    std::vector<Alive> alive = countAlive(choices, stage);
+    std::vector<Alive> alive = (*countAlive(choices))[stage];
     EXPECT_GE(alive[0].toBackward + alive[1].toBackward, 2 * (4 - stage - 1) + 4 + 1);
   }
 }

@@ -110,7 +110,7 @@ TEST(Search, SpacesHaveWhatIsFree) {
   EXPECT_EQ(tp, (std::set<int64_t>{1, 2, 4, 8}));
   EXPECT_EQ(cp, (std::set<int64_t>{1, 2, 4}));
   EXPECT_EQ(space.stages({.tp = 2}, 4), (std::vector<int64_t>{1, 2, 4}));
-  EXPECT_EQ(space.chunks(2, 12), (std::vector<int64_t>{2, 3, 6}));
+  EXPECT_EQ(space.chunks(2, 12), (std::vector<int64_t>{2, 3, 4, 5, 6, 7}));
   asked.request.free.tp = false;
   for (const Layout &layout : space.layouts(2048, 1))
     EXPECT_EQ(layout.tp, 1);

@@ -77,6 +77,8 @@ std::optional<Choice> requestOf(const CommandLine &line, std::vector<std::string
   if (cluster->host && choice.request.gpus > kMostRanks)
     errors.push_back(support::text("--gpus ", choice.request.gpus, ": ", cluster->name, " has ", cluster->host->cores,
                                    " cores; use ", kMostRanks, " ranks or fewer, or give a --gpu"));
+  if (!free.schedule && !free.virtualStages && options.scheduleKind() != Schedule::Interleaved && options.chunks() > 1)
+    errors.push_back("the schedule that is given runs one chunk of layers a stage; use --virtual-stages 1 or --schedule interleaved");
   auto machine = predict::resolve(prices, some, /*hasDataSize=*/true, errors);
   if (!machine || !errors.empty())
     return std::nullopt;
@@ -172,7 +174,9 @@ std::string whyNothingFits(const Choice &choice) {
   for (const search::Rejected &rejected : result.rejected)
     if (reasons.size() < 3 && reasons.insert(rejected.reason).second)
       why += (reasons.size() > 1 ? "; " : ": ") + rejected.reason;
-  return reasons.empty() ? why + ": dp divides the rows of a step, and stages the layers; change --global-batch or --gpus" : why;
+  return reasons.empty() ? why + ": dp divides the rows of a step, stages the layers, ep the experts and the ranks, and schedules for several stages have "
+                                "them; change --global-batch, --gpus or the choices that are given"
+                         : why;
 }
 
 } // namespace llmc
