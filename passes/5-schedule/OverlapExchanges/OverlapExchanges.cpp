@@ -3,8 +3,8 @@
 
 #include "dialects/graph/Equation.h"
 #include "passes/5-schedule/Buffers.h"
+#include "passes/5-schedule/OverlapExchanges/ExchangeWindow.h"
 #include "passes/5-schedule/Streams.h"
-#include "llvm/ADT/BitVector.h"
 
 namespace llmc {
 #define GEN_PASS_DEF_OVERLAPEXCHANGES
@@ -70,9 +70,7 @@ double multiplicationsOf(Operation *op) {
 // Holds the instructions of a block around the two exchanges of a mixture, and which depends on which.
 class Window {
 public:
-  Window(ArrayRef<Operation *> given, Operation *there, Operation *back) : ops(given) {
-    first = llvm::find(ops, there) - ops.begin();
-    second = llvm::find(ops, back) - ops.begin();
+  explicit Window(ArrayRef<Operation *> given) : ops(given) {
     for (Operation *op : ops)
       accesses.push_back(accessOf(op));
     for (size_t i = 0; i < ops.size(); ++i) {
@@ -83,25 +81,23 @@ public:
           ancestors[i].set(before);
         }
     }
-    // Ends where the next part of the model begins, with the first product that needs all of the mixture.
-    for (size_t i = second + 1; i < ops.size(); ++i)
-      if (isProduct(ops[i]) && ancestors[i].test(second)) {
-        ops.truncate(i);
-        break;
-      }
   }
 
   // Returns the number of products that overlap with an exchange, after moving them.
-  unsigned reorder() {
-    findIndependent();
-    advanceCollectives();
-    assignGroups();
-    unsigned moved = 0;
-    for (size_t i = 0; i < ops.size(); ++i)
-      moved += isProduct(ops[i]) && (groups[i] == BesideFirst || groups[i] == BesideSecond);
-    if (moved)
-      emit();
-    return moved;
+  unsigned reorder(Operation *there, Operation *back) {
+    std::vector<WindowItem> items;
+    for (Operation *op : ops)
+      items.push_back({isProduct(op), isa<plan::CollectiveOp>(op), isPrefetch(op), multiplicationsOf(op)});
+    ExchangeWindow window(std::move(items), std::move(ancestors), llvm::find(ops, there) - ops.begin(), llvm::find(ops, back) - ops.begin());
+    if (unsigned moved = window.overlapping()) {
+      std::vector<size_t> order = window.order();
+      Block *block = ops.front()->getBlock();
+      Operation *place = ops[order.size() - 1]->getNextNode();
+      for (size_t next : order)
+        place ? ops[next]->moveBefore(place) : ops[next]->moveBefore(block, block->end());
+      return moved;
+    }
+    return 0;
   }
 
 private:
@@ -112,9 +108,6 @@ private:
   struct Access {
     SmallVector<Bytes> touched, written;
   };
-  // Lists the parts of the new order.
-  enum Group { Before, First, BesideFirst, Between, Second, BesideSecond, After };
-
   static Access accessOf(Operation *op) {
     auto bytesAt = [](Value buffer) {
       auto [root, low] = rootOf(buffer);
@@ -131,82 +124,10 @@ private:
     return overlap(accesses[earlier].written, accesses[later].touched) ||
            overlap(accesses[earlier].touched, accesses[later].written);
   }
-  bool follows(size_t i, size_t exchange) const { return i == exchange || ancestors[i].test(exchange); }
-
-  // Finds what may run beside the first exchange: what neither feeds it nor depends on it. Of the instructions
-  // before it only those are meant that the mixture needs, since more may stand there, of earlier layers.
-  void findIndependent() {
-    llvm::BitVector needed(ancestors.size());
-    for (size_t i = first; i < ops.size(); ++i)
-      if (follows(i, first))
-        needed |= ancestors[i];
-    independent.resize(ancestors.size());
-    for (size_t i = 0; i < ops.size(); ++i)
-      if (i < first ? !ancestors[first].test(i) && (needed.test(i) || ancestors[i].anyCommon(independent))
-                    : !follows(i, first) && !isPrefetch(ops[i]))
-        independent.set(i);
-  }
-
-  // Lets collectives that no independent product feeds, with what feeds them, be before the first exchange.
-  void advanceCollectives() {
-    llvm::BitVector early(ancestors.size());
-    for (size_t i : independent.set_bits()) {
-      if (!isa<plan::CollectiveOp>(ops[i]))
-        continue;
-      llvm::BitVector feeding = ancestors[i];
-      feeding &= independent;
-      if (llvm::any_of(feeding.set_bits(), [&](size_t other) { return isProduct(ops[other]); }))
-        continue;
-      early |= feeding;
-      early.set(i);
-    }
-    independent.reset(early);
-  }
-
-  void assignGroups() {
-    double all = 0, begun = 0;
-    for (size_t i = 0; i < ops.size(); ++i)
-      if (independent.test(i) || (follows(i, first) && !ancestors[second].test(i) && !follows(i, second)))
-        all += multiplicationsOf(ops[i]);
-    groups.assign(ops.size(), After);
-    for (size_t i = 0; i < ops.size(); ++i) {
-      if (i == first)
-        groups[i] = First;
-      else if (i == second)
-        groups[i] = Second;
-      else if (independent.test(i)) {
-        groups[i] = begun < all / 2 || ancestors[second].test(i) ? BesideFirst : BesideSecond;
-        begun += multiplicationsOf(ops[i]);
-      } else if (!follows(i, first))
-        groups[i] = i < first || !isPrefetch(ops[i]) ? Before : BesideSecond;
-      else if (ancestors[second].test(i))
-        groups[i] = Between;
-      else if (!follows(i, second))
-        groups[i] = BesideSecond;
-    }
-  }
-
-  // Writes the window in the order of groups, each in its old order, but nothing before what it depends on.
-  void emit() {
-    Operation *place = ops.back()->getNextNode();
-    Block *block = ops.front()->getBlock();
-    llvm::BitVector done(ancestors.size());
-    auto order = llvm::to_vector(llvm::seq<size_t>(0, ops.size()));
-    llvm::stable_sort(order, [&](size_t a, size_t b) { return groups[a] < groups[b]; });
-    auto isReady = [&](size_t i) { return !done.test(i) && !ancestors[i].test(done); };
-    for (size_t count = 0; count < ops.size(); ++count) {
-      size_t next = *llvm::find_if(order, isReady);
-      done.set(next);
-      place ? ops[next]->moveBefore(place) : ops[next]->moveBefore(block, block->end());
-    }
-  }
 
   SmallVector<Operation *> ops;
-  size_t first, second;
   std::vector<Access> accesses;
   std::vector<llvm::BitVector> ancestors; // of each instruction, all of them in the window
-  llvm::BitVector independent;
-  std::vector<Group> groups;
 };
 
 unsigned overlapExchanges(Block &block) {
@@ -228,7 +149,7 @@ unsigned overlapExchanges(Block &block) {
     for (Operation *op = begin; !isBorder(op); op = op->getNextNode())
       ops.push_back(op);
     if (llvm::is_contained(ops, exchanges[i + 1]))
-      moved += Window(ops, exchanges[i], exchanges[i + 1]).reorder();
+      moved += Window(ops).reorder(exchanges[i], exchanges[i + 1]);
     ++i; // Begins behind the pair.
   }
   return moved;
