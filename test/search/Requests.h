@@ -2,7 +2,7 @@
 #ifndef LLMC_TEST_SEARCH_REQUESTS_H
 #define LLMC_TEST_SEARCH_REQUESTS_H
 
-#include "lib/search/Space.h"
+#include "lib/search/SampledTables.h"
 #include "test/support/Context.h"
 
 #include <gtest/gtest.h>
@@ -32,6 +32,18 @@ inline Asked ask(const std::string &model, int64_t gpus, int64_t rows) {
   f.dp = f.pp = f.tp = f.cp = f.ep = f.microBatch = f.virtualStages = f.schedule = f.zero = f.sequenceParallel = f.recompute = true;
   return asked;
 }
+
+// Holds a request and what reads the tables of its model.
+struct Searching {
+  Searching(const std::string &model, int64_t gpus, int64_t rows) : asked(ask(model, gpus, rows)) {}
+
+  LoadedContext context;
+  predict::RaisedModels models{context};
+  Asked asked;
+  search::Readers readers{models};
+  search::Space space{asked.request, asked.machine};
+  search::SampledTables tables{readers, asked.request, asked.machine, space};
+};
 
 } // namespace llmc::test
 

@@ -33,12 +33,8 @@ void compare(SampledTables &tables, predict::RaisedModels &models, const Space &
 
 TEST(SampledTables, AreThoseOfTheModel) {
   for (const char *model : {"llama", "mixtral"}) {
-    test::LoadedContext context;
-    predict::RaisedModels models(context);
-    test::Asked asked = test::ask(model, 32, 64);
-    Readers readers(models);
-    Space space(asked.request, asked.machine);
-    SampledTables tables(readers, asked.request, asked.machine, space);
+    test::Searching searching(model, 32, 64);
+    auto &[context, models, asked, readers, space, tables] = searching;
     const bool mixes = std::string(model) == "mixtral";
     ASSERT_TRUE(tables.at({{}, Staging::Single, 0, 1, 1}, cost::Kept::Selective));
     for (int64_t dp : {1, 4, 16})
@@ -56,12 +52,8 @@ TEST(SampledTables, AreThoseOfTheModel) {
 // Compares tables of sizes of ep between the ends that are read: gradients of experts' weights sum over the rows of each expert,
 // of which fewer experts have more.
 TEST(SampledTables, AreThoseOfManyExperts) {
-  test::LoadedContext context;
-  predict::RaisedModels models(context);
-  test::Asked asked = test::ask("deepseek-v3", 256, 256);
-  Readers readers(models);
-  Space space(asked.request, asked.machine);
-  SampledTables tables(readers, asked.request, asked.machine, space);
+  test::Searching searching("deepseek-v3", 256, 256);
+  auto &[context, models, asked, readers, space, tables] = searching;
   ASSERT_TRUE(tables.at({{}, Staging::Single, 0, 1, 1}, cost::Kept::Selective));
   for (int64_t tp : {1, 2})
     for (int64_t ep : {4, 8, 32})

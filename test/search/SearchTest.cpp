@@ -15,12 +15,8 @@ namespace {
 
 TEST(Search, BoundsAreBelowSteps) {
   for (const char *model : {"llama", "gpt2", "mixtral"}) {
-    test::LoadedContext context;
-    predict::RaisedModels models(context);
-    test::Asked asked = test::ask(model, 16, 64);
-    Readers readers(models);
-    Space space(asked.request, asked.machine);
-    SampledTables tables(readers, asked.request, asked.machine, space);
+    test::Searching searching(model, 16, 64);
+    auto &[context, models, asked, readers, space, tables] = searching;
     for (int64_t pp : {1, 2})
       for (cost::Order order : space.orders(pp))
         for (int zero : {0, 1, 2, 3})
@@ -55,12 +51,8 @@ TEST(Search, BoundsAreBelowSteps) {
 // Compares bounds of layouts by tables of other ranks of a row with those by their own, and these with steps of plans.
 TEST(Search, BoundsOfRowsAreBelowSteps) {
   for (const char *model : {"llama", "mixtral"}) {
-    test::LoadedContext context;
-    predict::RaisedModels models(context);
-    test::Asked asked = test::ask(model, 16, 64);
-    Readers readers(models);
-    Space space(asked.request, asked.machine);
-    SampledTables tables(readers, asked.request, asked.machine, space);
+    test::Searching searching(model, 16, 64);
+    auto &[context, models, asked, readers, space, tables] = searching;
     Passes passes(asked.request, asked.machine, space, tables);
     auto first = tables.at({{}, Staging::Single, 0, 1, 1}, cost::Kept::All);
     ASSERT_TRUE(first) << tables.why();
