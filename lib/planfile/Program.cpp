@@ -74,7 +74,8 @@ bool isAligned(const Program &program) {
 uint32_t versionOf(std::string_view bytes) {
   auto scalar = [&]<class T>(uint64_t at, T) -> std::optional<uint64_t> {
     T value;
-    if (at + sizeof(T) > bytes.size())
+    // Subtracts from the size, because a sum with a place before the file wraps around.
+    if (at > bytes.size() || bytes.size() - at < sizeof(T))
       return std::nullopt;
     std::memcpy(&value, bytes.data() + at, sizeof(T));
     return static_cast<uint64_t>(static_cast<int64_t>(value));
