@@ -323,7 +323,8 @@ void PlanExtractor::countKept(Stage stage) {
   std::set<StringRef> inputs;
   llvm::DenseSet<Value> counted;
   // Begins with the last pass: what it reads is kept until then.
-  for (func::FuncOp func : llvm::reverse(stage.all()))
+  const SmallVector<func::FuncOp> passes = stage.all();
+  for (func::FuncOp func : llvm::reverse(passes))
     for (BlockArgument arg : func.getArguments()) {
       Owner owner = ownerOf(arg, func, stage);
       double KeptBytes::*until = func == stage.weight ? &KeptBytes::toWeights : &KeptBytes::toBackward;
