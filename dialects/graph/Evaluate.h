@@ -10,6 +10,10 @@
 
 namespace llmc::graph {
 
+// Bounds the elements of a constant that phase 1 computes from smaller ones: a table that few numbers give, or a mask of
+// positions, which is proven from its ops.
+inline constexpr int64_t kMaxGrown = int64_t(1) << 20;
+
 // Evaluates an op of another dialect (a collective): returns one tensor per result, or failure with
 // a diagnostic.
 using Foreign = llvm::function_ref<mlir::FailureOr<std::vector<Tensor>>(

@@ -308,11 +308,10 @@ BuiltModel hf::buildDecoder(MLIRContext &context, Config &config, const CompileO
   checkCount(config, m, sparse);
   if (!config.problems().empty())
     return out;
-  if (options.oneLayerOfEach) {
+  if (options.oneLayerOfEach)
     out.layerKinds = keepOneOfEach(decoder.layers);
-    for (Rope &rope : decoder.ropes)
-      rope.countsOnly = options.leavesOutAngles;
-  }
+  for (Rope &rope : decoder.ropes)
+    rope.angles = options.angles;
   if (!options.layersKept.empty()) {
     std::vector<DecoderLayer> kept;
     for (int64_t layer : options.layersKept)

@@ -1,5 +1,9 @@
 #include "lib/huggingface/Layers.h"
 
+#include "dialects/graph/Evaluate.h"
+
+#include <numeric>
+
 using namespace llmc;
 using namespace llmc::hf;
 using namespace mlir;
@@ -148,10 +152,17 @@ Value Layers::splitHeads(const std::string &name, Value x, int64_t heads) {
 Angles Layers::angles(const std::string &name, const Rope &rope) {
   graph::Build at = b_.at(name);
   Type f32 = at.builder.getF32Type();
-  if (rope.countsOnly) {
+  const int64_t size = sequence_ * rope.half();
+  // Computes angles of one token, which may be equal, and those that are computed at each step for their size.
+  if (rope.angles == AngleTables::LeftOut || (rope.angles == AngleTables::Sized && sequence_ > 1 && size <= graph::kMaxGrown)) {
     auto type = RankedTensorType::get({1, sequence_, rope.half()}, f32);
+    // Has one number that is not equal, and that tells tables of other frequencies apart.
+    const float own = float(rope.factor) * std::accumulate(rope.frequencies.begin(), rope.frequencies.end(), 0.f);
     auto filled = [&](float value) {
-      return graph::ConstantOp::create(at.builder, at.loc, type, DenseElementsAttr::get(type, value));
+      std::vector<float> values(rope.angles == AngleTables::Sized ? size : 1, value);
+      if (values.size() > 1)
+        values.front() += own;
+      return graph::ConstantOp::create(at.builder, at.loc, type, DenseElementsAttr::get(type, llvm::ArrayRef(values)));
     };
     return {filled(1), filled(0)}; // two tables, as two are moved
   }

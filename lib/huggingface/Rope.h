@@ -5,6 +5,7 @@
 #define LLMC_LIB_HUGGINGFACE_ROPE_H
 
 #include "lib/huggingface/Config.h"
+#include "lib/options/Options.h"
 
 namespace llmc::hf {
 
@@ -14,7 +15,7 @@ namespace llmc::hf {
 struct Rope {
   std::vector<float> frequencies;
   double factor = 1;
-  bool countsOnly = false; // nothing is computed with the angles: their tables are those of angle 0, which take no time to build
+  AngleTables angles = AngleTables::Computed;
 
   int64_t half() const { return frequencies.size(); }
 };

@@ -31,6 +31,9 @@ enum class Recompute { None, Selective, Full, Auto };
 // Selects how attention of a sequence that is cut over cp sees all keys: heads are exchanged for tokens
 // (Jacobs et al., 2023), or keys and values travel around a ring (Liu et al., 2023).
 enum class CpKind { Heads, Ring };
+// Names what the tables of angles of a config.json's positions hold: their numbers; others, of tables as large, where nothing is
+// computed with them; or equal numbers, which are read in no time but which no rank moves or keeps.
+enum class AngleTables { Computed, Sized, LeftOut };
 enum class Optimizer { Sgd, AdamW };
 // Selects what counts as one parameter. Auto: an equal embedding and head are one; of vectors that
 // several nodes of a file use, each use is one. Off: head and embedding are two. Exact: as Auto,
@@ -132,8 +135,7 @@ struct CompileOptions : planfile::MeshSizes {
   // Imports one layer of each kind of a config.json: a prediction counts the others, and a model of any depth is read
   // as fast as one of few layers. The module then says of which kind each layer is (layer_kinds of graph.model).
   bool oneLayerOfEach = false;
-  // Gives positions no angles then: tables of equal numbers, which are read in no time but which no rank moves or keeps.
-  bool leavesOutAngles = true;
+  AngleTables angles = AngleTables::Computed;
   // Imports these layers of a config.json alone, by number, in order; empty: all.
   std::vector<int64_t> layersKept;
   bool verifiesIr = true; // after each pass and phase; a prediction, of which nothing is run, takes half the time without

@@ -24,7 +24,7 @@ public:
   mlir::OwningOpRef<mlir::ModuleOp> copy(const CompileOptions &options);
 
 private:
-  using Key = std::tuple<int64_t, bool, bool, std::vector<int64_t>>; // rows; oneLayerOfEach, leavesOutAngles, layersKept
+  using Key = std::tuple<int64_t, bool, AngleTables, std::vector<int64_t>>; // rows; oneLayerOfEach, angles, layersKept
   mlir::MLIRContext &context_;
   std::map<Key, mlir::OwningOpRef<mlir::ModuleOp>> modules_;
 };

@@ -24,7 +24,7 @@ CompileOptions predict::optionsOfTable(CompileOptions options, bool isOurs) {
   options.globalBatch = options.batchRows();
   options.weights = "random"; // nothing is read
   options.oneLayerOfEach = true;
-  options.leavesOutAngles = !isOurs;
+  options.angles = isOurs ? AngleTables::Sized : AngleTables::LeftOut;
   options.verifiesIr = false;
   return options;
 }

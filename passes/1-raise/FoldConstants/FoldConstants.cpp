@@ -1,4 +1,5 @@
 // Computes what depends on constants only, with the ops' own `evaluate`.
+#include "dialects/graph/Evaluate.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/1-raise/Constants.h"
 #include "passes/1-raise/Passes.h"
@@ -14,10 +15,8 @@ namespace llmc {
 #include "passes/1-raise/Passes.h.inc"
 } // namespace llmc
 
-// Bounds the elements of a folded result, which the module holds as a constant. kMaxGrown applies
-// where a result is larger than its operands: a table that few numbers give, or a mask of positions,
-// which is proven from its ops.
-static constexpr int64_t kMaxElements = int64_t(1) << 24, kMaxGrown = int64_t(1) << 20;
+// Bounds the elements of a folded result, which the module holds as a constant, where it is no larger than its operands.
+static constexpr int64_t kMaxElements = int64_t(1) << 24;
 
 static Tensor emptyLike(Value value) {
   return Tensor(std::vector<int64_t>(shapeOf(value).begin(), shapeOf(value).end()));
