@@ -22,6 +22,7 @@ StepBound::StepBound(const PartPrices &prices, const Table &table, const Machine
     kinds.push_back(sumOf(prices.kinds[i], table.kinds[i], splits_));
   for (const Part &kind : table.kinds)
     isSplit_ |= !kind.weightGradients.products.empty();
+  until_.reserve(table.layers.size() + 1);
   until_.emplace_back();
   for (int kind : table.layers)
     until_.emplace_back(until_.back()) += kinds[kind];

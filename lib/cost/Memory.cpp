@@ -97,7 +97,7 @@ std::vector<MemoryParts> memoryOfPlan(const Table &table, const Machine &machine
       stages[at % p].activations += bytesOf(table.shared.kept, alive[at % p][at / p]);
   }
   // Shares what is alive only while a chunk computes: chunks of a stage do so one after the other.
-  std::vector<ChunkShape> shapes = shapesOf(table, machine);
+  std::vector<ChunkShape> shapes = table.workspace.empty() ? std::vector<ChunkShape>() : shapesOf(table, machine);
   std::vector<bool> overSlots(p, true);
   for (size_t at = 0; at < shapes.size(); ++at)
     if (auto found = table.workspace.find(shapes[at]); found != table.workspace.end()) {

@@ -16,7 +16,12 @@ class Pricer {
 public:
   Pricer(const Table &table, const Machine &machine) : table_(table), m_(machine) {}
 
-  double addExposed(const Work &work, double sent, TimeParts &exposed) const;
+  // Holds the seconds of each product and attention of a work.
+  struct ComputeTimes {
+    std::vector<double> products, attentions;
+  };
+  ComputeTimes computeTimes(const Work &work, bool isPadded) const;
+  double addExposed(const Work &work, const ComputeTimes &times, double sent, TimeParts &exposed) const;
   PartPrices::Of price(const Part &part, bool isLayer) const;
 
 private:
@@ -41,9 +46,23 @@ double Pricer::timeOf(const Collective &c) const {
   return c.role == Role::Expert ? exchangeTime(m_, c.group, c.bytes, table_.copies) : cost::timeOf(m_, c);
 }
 
+// Pads what no layer has, of other stacks.
+Pricer::ComputeTimes Pricer::computeTimes(const Work &work, bool isPadded) const {
+  ComputeTimes times;
+  times.products.reserve(work.products.size());
+  for (Product product : work.products) {
+    if (isPadded)
+      product.columns = padded(product.columns), product.depth = padded(product.depth);
+    times.products.push_back(cost::timeOf(m_, product, isPadded));
+  }
+  for (const Attention &attention : work.attentions)
+    times.attentions.push_back(cost::timeOf(m_, attention));
+  return times;
+}
+
 // Adds what compute waits for collectives, which follow each other on a stream of their own that is busy until `sent`.
 // Returns when all have ended.
-double Pricer::addExposed(const Work &work, double sent, TimeParts &exposed) const {
+double Pricer::addExposed(const Work &work, const ComputeTimes &times, double sent, TimeParts &exposed) const {
   double now = 0;                 // when compute ends
   double began = 0, together = 0; // of shifts that follow each other: they are one message of so many bytes
   struct Pending {
@@ -65,10 +84,10 @@ double Pricer::addExposed(const Work &work, double sent, TimeParts &exposed) con
     const Entry &entry = work.order[i];
     switch (entry.kind) {
     case Entry::OfProduct:
-      now += cost::timeOf(m_, work.products[entry.index]);
+      now += times.products[entry.index];
       break;
     case Entry::OfAttention:
-      now += cost::timeOf(m_, work.attentions[entry.index]);
+      now += times.attentions[entry.index];
       break;
     case Entry::OfKernel:
       now += elementwiseTime(m_, entry.bytes, 1);
@@ -92,13 +111,11 @@ double Pricer::addExposed(const Work &work, double sent, TimeParts &exposed) con
 PassTime Pricer::pass(const Work &work, bool backward, bool isLayer) const {
   const Choices &choices = m_.choices;
   PassTime time;
+  const ComputeTimes times = computeTimes(work, !isLayer && !table_.isOfPlan);
   double products = 0, operations = work.operations;
-  for (Product product : work.products) {
-    if (!isLayer && !table_.isOfPlan) {
-      product.columns = padded(product.columns);
-      product.depth = padded(product.depth);
-    }
-    double own = cost::timeOf(m_, product, !isLayer && !table_.isOfPlan);
+  for (size_t i = 0; i < work.products.size(); ++i) {
+    const Product &product = work.products[i];
+    const double own = times.products[i];
     products += own;
     if (product.ofWeights)
       time.weights += own;
@@ -108,8 +125,8 @@ PassTime Pricer::pass(const Work &work, bool backward, bool isLayer) const {
     if (product.experts && choices.software != Profile::Llmc)
       operations += double(product.experts) * (choices.precision == Number::Fp8 ? 2.5 : 1.5);
   }
-  for (const Attention &attention : work.attentions)
-    time.attention += cost::timeOf(m_, attention);
+  for (double own : times.attentions)
+    time.attention += own;
   // Launches what one kernel of attention does as several: two products, softmax, dropout; scale, mask and casts.
   double launches = choices.attention == AttentionKernel::FusedSoftmax ? 3
                     : choices.attention == AttentionKernel::Unfused    ? 8
@@ -120,7 +137,7 @@ PassTime Pricer::pass(const Work &work, bool backward, bool isLayer) const {
   time.exposed.compute = products + time.attention + elementwiseTime(m_, work.bytes, std::max(0.0, work.operations - others));
   double &tp = time.exposed.tp, &cp = time.exposed.cp, &ep = time.exposed.ep;
   if (table_.isOfPlan) {
-    addExposed(work, 0, time.exposed);
+    addExposed(work, times, 0, time.exposed);
   } else {
     for (const Collective &collective : work.collectives)
       if (double *part = partOf(collective.role, time.exposed))
@@ -257,7 +274,8 @@ double WorkTimes::of(const Work &work, double busy) {
   auto [at, isNew] = times_.try_emplace({&work, busy}, 0);
   if (isNew) {
     TimeParts exposed;
-    at->second = Pricer(table_, machine_).addExposed(work, busy, exposed);
+    const Pricer pricer(table_, machine_);
+    at->second = pricer.addExposed(work, pricer.computeTimes(work, /*isPadded=*/false), busy, exposed);
   }
   return at->second;
 }

@@ -1,6 +1,5 @@
 #include "lib/search/RowBounds.h"
 
-#include "lib/cost/Bound.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -63,7 +62,7 @@ bool RowBounds::find() {
       }
     }
   made_.clear();
-  prices_.clear();
+  prices_.clear(), bounds_.clear();
   return true;
 }
 
@@ -109,14 +108,18 @@ void RowBounds::visitOrders(Candidate plan, const std::vector<cost::Order> &orde
   for (cost::Order order : orders) {
     plan.order = order, plan.chunks = 1;
     cost::Machine machine = passes_.machineOf(plan, options);
-    auto [priced, isNew] = prices_.try_emplace({&table, leavesOut});
-    if (isNew || !passes_.isOurs()) {
-      auto whole = prices_.find({&table, false});
-      priced->second = passes_.isOurs() && leavesOut && whole != prices_.end() ? whole->second : cost::priceParts(table, machine);
+    auto known = bounds_.find({&table, leavesOut});
+    if (known == bounds_.end() || !passes_.isOurs()) { // others have prices for each order
+      auto [priced, isNew] = prices_.try_emplace(&table);
+      if (isNew || !passes_.isOurs())
+        priced->second = cost::priceParts(table, machine);
+      cost::PartPrices prices = priced->second;
       if (leavesOut)
-        leaveOutSums(priced->second, table, machine);
+        leaveOutSums(prices, table, machine);
+      bounds_.erase({&table, leavesOut});
+      known = bounds_.emplace(std::pair(&table, leavesOut), cost::StepBound(prices, table, machine)).first;
     }
-    cost::StepBound bound(priced->second, table, machine);
+    const cost::StepBound &bound = known->second;
     for (int64_t chunks : order == cost::Order::Interleaved ? space_.chunks(plan.pp, passes_.layers()) : std::vector<int64_t>{1}) {
       plan.chunks = machine.choices.chunks = chunks;
       if (passes_.allows(plan))

@@ -3,6 +3,7 @@
 #ifndef LLMC_LIB_SEARCH_ROWBOUNDS_H
 #define LLMC_LIB_SEARCH_ROWBOUNDS_H
 
+#include "lib/cost/Bound.h"
 #include "lib/cost/Stages.h"
 #include "lib/search/Passes.h"
 
@@ -53,7 +54,8 @@ private:
   const double share_; // of its rows that the tables have
   const std::vector<int64_t> rows_;
   std::map<std::tuple<int64_t, cost::Kept, bool>, cost::Table> made_; // by rows; whether gradients of weights are apart
-  std::map<std::pair<const cost::Table *, bool>, cost::PartPrices> prices_; // of these; whether sums are left out
+  std::map<const cost::Table *, cost::PartPrices> prices_;                  // of these
+  std::map<std::pair<const cost::Table *, bool>, cost::StepBound> bounds_; // of these; whether sums are left out
   std::vector<double> seconds_;
 };
 

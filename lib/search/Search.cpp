@@ -6,6 +6,7 @@
 #include "mlir/IR/Diagnostics.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <queue>
@@ -55,13 +56,16 @@ private:
   Plans boundPlans(const Candidate &rows);
   void expand(const std::vector<Candidate> &rows);
   bool mayFit(const Candidate &plan);
-  double leastPeak(const Candidate &candidate);
+  const cost::Table &statesOf(const Candidate &candidate);
+  double leastPeak(const cost::Table &states, const Candidate &candidate) const;
+  void keepThatMayFit(std::vector<Work> &works);
   void estimate(const std::vector<Work> &works);
   void price(const std::vector<Candidate> &candidates);
   void priceExactly(const std::vector<Candidate> &candidates);
   cost::Machine machineOf(const Candidate &candidate, CompileOptions &options) const { return passes_.machineOf(candidate, options); }
   void lack(const Candidate &candidate, double peak);
   int64_t rowsOfStep() const;
+  bool isDue(const Work &next) const;
   bool step();
   void addLater(std::vector<Work> &batch);
   void take(const std::vector<Work> &batch);
@@ -77,6 +81,7 @@ private:
   Passes passes_;
   const size_t count_;
   std::priority_queue<Work> work_;
+  std::vector<Work> estimated_, priced_; // that are to be priced exactly next
   int64_t next_ = 0;
   std::set<Layout> read_;
   std::map<Layout, int64_t> boundedBy_; // layouts that have not been read, by the ranks of a row of what stood in for them
@@ -226,7 +231,7 @@ bool Searcher::mayFit(const Candidate &plan) {
   least.chunks = 1, least.order = cost::Order::OneFOneB, least.recompute = space_.recomputes().back();
   if (passes_.split(plan.pp, 1).empty())
     return true;
-  double peak = leastPeak(least);
+  double peak = leastPeak(statesOf(least), least);
   if (peak <= cost::usableMemory(machine_.cluster)) {
     fits = plan.microBatch;
     return true;
@@ -305,15 +310,34 @@ void Searcher::expand(const std::vector<Candidate> &groups) {
     }
 }
 
-// Returns bytes that a plan needs no less than.
-double Searcher::leastPeak(const Candidate &candidate) {
-  if (!passes_.isOurs())
-    return 0;
+// Returns the states and what is kept of the passes of a plan.
+const cost::Table &Searcher::statesOf(const Candidate &candidate) {
   auto [at, isNew] = memory_.try_emplace({candidate.layout, candidate.zero, candidate.dp, candidate.microBatch, candidate.recompute, passes_.isSplit(candidate)});
   if (isNew)
     if (auto table = passes_.of(candidate))
       at->second = passes_.statesOf(*table, candidate);
-  return at->second.kinds.empty() ? 0 : passes_.leastPeak(at->second, candidate);
+  return at->second;
+}
+
+// Returns bytes that a plan needs no less than, by its states.
+double Searcher::leastPeak(const cost::Table &states, const Candidate &candidate) const {
+  return states.kinds.empty() ? 0 : passes_.leastPeak(states, candidate);
+}
+
+// Leaves out plans that need more memory than there is, each looked at on a core.
+void Searcher::keepThatMayFit(std::vector<Work> &works) {
+  std::vector<const cost::Table *> states;
+  for (const Work &work : works)
+    states.push_back(&statesOf(work.candidate));
+  std::vector<double> peaks(works.size());
+  readers_.run(works.size(), [&](predict::RaisedModels &, size_t i) { peaks[i] = leastPeak(*states[i], works[i].candidate); });
+  std::vector<Work> kept;
+  for (size_t i = 0; i < works.size(); ++i)
+    if (peaks[i] > cost::usableMemory(machine_.cluster))
+      lack(works[i].candidate, peaks[i]);
+    else
+      kept.push_back(works[i]);
+  works = std::move(kept);
 }
 
 // Estimates the steps of plans, each on a core, from passes of their layouts with states by arithmetic.
@@ -456,27 +480,41 @@ int64_t Searcher::rowsOfStep() const {
   return (rows + fixed - 1) / fixed * fixed;
 }
 
+// Returns whether plans are to be priced exactly before what takes least of all that is left. That takes longest of all work:
+// waits for a plan for each core, as long as others may be about as fast.
+bool Searcher::isDue(const Work &next) const {
+  constexpr double about = 1.02;
+  return llvm::any_of(std::array{&estimated_, &priced_}, [&](const std::vector<Work> *held) {
+    return !held->empty() && (held->size() >= readers_.threads() || next.kind == Work::Exact || next.seconds > about * held->front().seconds);
+  });
+}
+
 // Takes what takes least of all that is left, several at once where that is one kind of work. False if nothing is left.
 bool Searcher::step() {
   std::vector<Work> batch;
-  auto most = [&](Work::Kind kind) { return (kind == Work::OfRows || kind == Work::Bounded ? 8 : 1) * readers_.threads(); };
-  while (!work_.empty() && (batch.empty() || (work_.top().kind == batch.front().kind && batch.size() < most(batch.front().kind)))) {
+  auto most = [&](Work::Kind kind) { return (kind == Work::OfRows ? 8 : kind == Work::Bounded ? 32 : 1) * readers_.threads(); };
+  while (!work_.empty() && !isDue(work_.top()) &&
+         (batch.empty() || (work_.top().kind == batch.front().kind && batch.size() < most(batch.front().kind)))) {
     const Work work = work_.top();
     work_.pop();
     if (work.kind >= Work::Bounded && done_.contains(meshOf(work.candidate)))
       continue;
-    if (double peak = work.kind == Work::Bounded ? leastPeak(work.candidate) : 0; peak > cost::usableMemory(machine_.cluster))
-      lack(work.candidate, peak);
-    else
-      batch.push_back(work);
+    (work.kind == Work::Priced ? priced_ : work.kind == Work::Estimated ? estimated_ : batch).push_back(work);
     if (work.kind == Work::Exact)
       break;
+  }
+  if (batch.empty())
+    batch = std::exchange(estimated_.empty() ? priced_ : estimated_, {});
+  if (!batch.empty() && batch.front().kind == Work::Bounded && passes_.isOurs()) {
+    keepThatMayFit(batch);
+    if (batch.empty())
+      return true;
   }
   if (!batch.empty() && (batch.front().kind == Work::OfLayout || batch.front().kind == Work::Priced))
     addLater(batch);
   if (!batch.empty())
     take(batch);
-  return !batch.empty() || !work_.empty();
+  return !batch.empty() || !work_.empty() || !priced_.empty() || !estimated_.empty();
 }
 
 // Adds works of the same kind that will be due soon, for cores that would have nothing to do.
