@@ -51,6 +51,14 @@ double timeInside(const Cluster &cluster, Transfer kind, double ranks, double by
   return std::max(curve.start + curve.perRank * hops, cluster.linkLatency) + (wireBytes(kind, int64_t(ranks), bytes) + ramp) / rate;
 }
 
+// Prices rows or shares that ranks of several nodes exchange, each with all others: `outside` are the bytes that a rank sends
+// through its own card to other nodes, `sent` those that it sends in all. Messages to all nodes are on their way at once.
+double timeOfExchange(const Machine &machine, double inside, double outside, double sent) {
+  const Cluster &c = machine.cluster;
+  double wire = outside / (c.nic * machine.constants.nicCollective) + 2 * c.nicLatency;
+  return std::max(wire, timeInside(c, Transfer::AllToAll, inside, sent));
+}
+
 } // namespace
 
 double llmc::cost::timeOf(const Machine &machine, const Collective &collective) {
@@ -66,13 +74,13 @@ double llmc::cost::timeOf(const Machine &machine, const Collective &collective) 
   double inside = ranksInDomain(c, collective.group);
   if (inside >= ranks)
     return timeInside(c, collective.kind, ranks, bytes);
+  double nodes = ranks / inside;
+  if (collective.kind == Transfer::AllToAll)
+    return timeOfExchange(machine, inside, bytes * (nodes - 1) / nodes, bytes);
   // Crosses nodes: rings use the cards of all members of a node, and NVLink between them.
   double cards = inside * c.nic * machine.constants.nicCollective;
   double rate = std::min(cards, c.nvlink * curveOf(c, collective.kind).efficiency);
-  if (collective.kind == Transfer::AllToAll) // each rank sends its own share through its own card
-    rate = c.nic * machine.constants.nicCollective * (ranks - 1) / (ranks - inside);
   // Passes every node in a ring, a tree of nodes for a sum of all (NCCL), one hop for a shift.
-  double nodes = ranks / inside;
   double steps = collective.kind == Transfer::Shift       ? 1
                  : collective.kind == Transfer::AllReduce ? 2 * (std::log2(nodes) + 1)
                                                           : nodes;
@@ -95,8 +103,7 @@ double llmc::cost::exchangeTime(const Machine &machine, const Group &group, doub
   double nodes = ranks / inside, outside = bytes * (nodes - 1) / nodes;
   if (once)
     outside = std::min(outside, bytes / copies * reached(nodes) * (nodes - 1) / nodes);
-  double wire = outside / (c.nic * machine.constants.nicCollective) + 2 * c.nicLatency;
-  return std::max(wire, timeInside(c, Transfer::AllToAll, inside, sent));
+  return timeOfExchange(machine, inside, outside, sent);
 }
 
 double llmc::cost::messageTime(const Machine &machine, int64_t stride, double bytes) {

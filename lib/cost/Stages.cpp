@@ -43,7 +43,7 @@ double *partOf(Role role, TimeParts &parts) {
 double Pricer::timeOf(const Collective &c) const {
   if (table_.isOfPlan && c.kind == Transfer::Shift)
     return messageTime(m_, c.group.stride, c.bytes);
-  return c.role == Role::Expert ? exchangeTime(m_, c.group, c.bytes, table_.copies) : cost::timeOf(m_, c);
+  return c.role == Role::Expert && c.kind == Transfer::AllToAll ? exchangeTime(m_, c.group, c.bytes, table_.copies) : cost::timeOf(m_, c);
 }
 
 // Pads what no layer has, of other stacks.
