@@ -59,15 +59,21 @@ void addShards(const Table &table, const Machine &machine, WorkTimes &times, Sta
       auto scatterOf = [&](const Work &made) {
         return dataTime(machine, made, Transfer::ReduceScatter) + dataTime(machine, made, Transfer::AllReduce);
       };
-      // Returns what work of `alone` seconds waits for collectives that are busy that long, and what of these is left behind it
-      // but for `adds` seconds that come after them.
-      auto beside = [&](const Work &one, double alone, double busy, double adds) -> std::pair<double, double> {
-        if (busy <= 0 || !overlaps)
-          return {0, busy};
-        if (hides) // what hides the collectives of a layer hides these alike
-          return {0, std::max(0.0, busy - alone)};
-        return {times.of(one, busy) - times.of(one, 0), std::max(0.0, busy + adds - times.of(one, busy))};
+      // Holds what work waits for collectives that are busy when it begins, and when it ends.
+      struct Beside {
+        double added, end;
+        // Returns what a wait for `seconds` from the beginning takes after it.
+        double until(double seconds) const { return std::max(0.0, seconds - end); }
       };
+      auto beside = [&](const Work &one, double alone, double busy) -> Beside {
+        if (!overlaps)
+          return {0, 0};
+        if (hides || busy <= 0) // what hides the collectives of a layer hides these alike
+          return {0, alone};
+        return {times.of(one, busy) - times.of(one, 0), times.of(one, busy)};
+      };
+      // Returns the seconds in which gradients that have arrived are added to their sums.
+      auto additionOf = [&](const Work &one) { return overlaps && !hides ? additionTime(machine, one) : 0; };
       for (size_t i = 0; i < count; ++i) {
         Stage::PartPass &each = at(i);
         PassTime &pass = isForward ? each.forward : each.backward;
@@ -76,22 +82,25 @@ void addShards(const Table &table, const Machine &machine, WorkTimes &times, Sta
         // Computes nothing beside what is on its way where a part has nothing; what all layers read stands elsewhere.
         if ((alone <= 0 || each.part == &table.shared) && !hasWeights && i + 1 < count)
           continue;
-        const bool adds = scattered > 0;
         // Gathers ahead from where the part's own last weights stand: in the backward of the head those of the norm, at its end.
         const double ahead = hasWeights ? nextGather(i + 1) : 0;
         const bool endsWithWeights = !isForward && each.part == &table.after;
-        auto [added, left] = beside(each.part->*work, alone, std::exchange(scattered, 0) + (endsWithWeights ? 0 : ahead),
-                                    adds ? additionTime(machine, each.part->backward) : 0);
-        if (adds) // what has been scattered is added before the gradients of this part are, in the same place
-          added += std::exchange(left, 0);
+        const double arrives = std::exchange(scattered, 0), gathered = arrives + (endsWithWeights ? 0 : ahead);
+        const Beside own = beside(each.part->*work, alone, gathered);
+        double left = own.until(gathered), added = own.added;
+        if (arrives > 0) {
+          // Adds what has been scattered before the gradients of this part are, in the same place, while weights are gathered.
+          const double waited = own.until(arrives + additionOf(each.part->backward));
+          added += waited, left = std::max(0.0, left - waited);
+        }
         if (endsWithWeights) // of a head that is the embedding, too, the gradient is made later
           left += std::max(0.0, ahead - (scatterOf(each.part->backward) > 0 ? 0 : pass.weights));
         double waits = added + (isHead(i) ? gatherOf(i) : 0) + (hasWeights ? late : 0), waitsOfWeights = 0;
         late = left + (hasWeights ? 0 : std::max(0.0, late - (overlaps ? alone : 0)));
         if (!isForward) {
           // Waits for what is on its way when a layer has been computed: its own sum takes the same place.
-          auto [before, behind] = beside(each.part->weightGradients, pass.weights, ofWeights, additionTime(machine, each.part->weightGradients));
-          waitsOfWeights = before + behind;
+          const Beside weights = beside(each.part->weightGradients, pass.weights, ofWeights);
+          waitsOfWeights = weights.added + (ofWeights > 0 ? weights.until(ofWeights + additionOf(each.part->weightGradients)) : 0);
           scattered += scatterOf(each.part->backward);
           ofWeights = scatterOf(each.part->weightGradients);
         }
