@@ -1,7 +1,9 @@
 // Laws that hold whatever the numbers: over drawn models, meshes and machines.
 #include "Tables.h"
 
+#include "lib/cost/Collectives.h"
 #include "lib/cost/Memory.h"
+#include "lib/cost/Stages.h"
 
 #include <gtest/gtest.h>
 
@@ -132,6 +134,29 @@ TEST(Laws, SchedulesKeepTheirOrder) {
       // Exchanges of our own plans wait for all of their messages.
       EXPECT_NEAR(predictStep(run.table, run.machine).parts.bubble * 4, plain.parts.bubble,
                   run.table.isOfPlan ? 0.03 * plain.parts.bubble : 1e-6 * plain.step);
+  }
+}
+
+// Rows that are exchanged with experts of several nodes take what any exchange of as many bytes takes, where each copy is sent.
+TEST(Laws, ExchangesHaveOnePrice) {
+  Machine machine = machineOf("h100", {.dp = 64}, 1);
+  machine.choices.dispatch = Dispatch::AllToAll;
+  for (Group group : {Group{8, 1}, Group{8, 4}, Group{16, 4}, Group{64, 1}})
+    for (double bytes : {64.0, 4e6, 1e9})
+      EXPECT_DOUBLE_EQ(exchangeTime(machine, group, bytes, 2), timeOf(machine, {Transfer::AllToAll, Role::Data, group, bytes}));
+}
+
+// What ranks that share an expert sum takes what any sum takes.
+TEST(Laws, SumsOfExpertsAreNoExchanges) {
+  Machine machine = machineOf("h100", {.dp = 2, .tp = 4}, 1);
+  for (Transfer kind : {Transfer::AllReduce, Transfer::ReduceScatter, Transfer::AllGather}) {
+    Table table = planTable(uniformTable(1, 1024, 1024, 4), 2, 4, 0);
+    Work &work = table.kinds[0].forward;
+    const Collective sum{kind, Role::Expert, {4, 1}, 33e6};
+    const double without = priceParts(table, machine).kinds[0].forward.exposed.ep;
+    work.order.push_back({.kind = Entry::OfCollective, .index = work.collectives.size(), .until = work.order.size() + 1});
+    work.collectives.push_back(sum);
+    EXPECT_NEAR(priceParts(table, machine).kinds[0].forward.exposed.ep - without, timeOf(machine, sum), 1e-9) << int(kind);
   }
 }
 
