@@ -137,7 +137,7 @@ TEST(Laws, SchedulesKeepTheirOrder) {
   }
 }
 
-// Rows that are exchanged with experts of several nodes take what any exchange of as many bytes takes, where each copy is sent.
+// Prices rows that are exchanged with experts of several nodes as any exchange of as many bytes, where each copy is sent.
 TEST(Laws, ExchangesHaveOnePrice) {
   Machine machine = machineOf("h100", {.dp = 64}, 1);
   machine.choices.dispatch = Dispatch::AllToAll;
@@ -146,7 +146,7 @@ TEST(Laws, ExchangesHaveOnePrice) {
       EXPECT_DOUBLE_EQ(exchangeTime(machine, group, bytes, 2), timeOf(machine, {Transfer::AllToAll, Role::Data, group, bytes}));
 }
 
-// What ranks that share an expert sum takes what any sum takes.
+// Prices a sum among ranks that share an expert as any other sum.
 TEST(Laws, SumsOfExpertsAreNoExchanges) {
   Machine machine = machineOf("h100", {.dp = 2, .tp = 4}, 1);
   for (Transfer kind : {Transfer::AllReduce, Transfer::ReduceScatter, Transfer::AllGather}) {
