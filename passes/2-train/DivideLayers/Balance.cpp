@@ -6,93 +6,129 @@
 namespace llmc::stages {
 namespace {
 
-// Computes with whole numbers, so that equal divisions compare equal: 2^30 stands for all costs.
+// Computes with whole numbers, so that equal divisions compare equal: 2^30 stands for all costs. Sums of squares are then 2^60.
 constexpr double kUnits = 1 << 30;
-using Squares = unsigned __int128;
 
+// Divides layers at the places where a stage may begin: bound i is the first layer of group i, and the last one the end.
 class Balancer {
 public:
-  Balancer(const LayerCosts &costs, int64_t stages)
-      : costs(costs), stages(stages), layers(int64_t(costs.layers.size())) {
+  Balancer(const LayerCosts &costs, int64_t stages) : stages(stages) {
     double total = costs.before + costs.after;
     for (double cost : costs.layers)
       total += cost;
     double unit = total > 0 ? kUnits / total : 0;
     auto whole = [&](double cost) { return int64_t(std::llround(cost * unit)); };
     before = whole(costs.before), after = whole(costs.after);
-    sums.push_back(0);
-    for (double cost : costs.layers)
-      sums.push_back(sums.back() + whole(cost));
+    const size_t layers = costs.layers.size();
+    int64_t sum = 0;
+    for (size_t layer = 0; layer < layers; sum += whole(costs.layers[layer]), ++layer)
+      if (layer == 0 || costs.mayBegin[layer])
+        bounds.push_back(int64_t(layer)), sums.push_back(sum);
+    end = int64_t(bounds.size());
+    bounds.push_back(int64_t(layers)), sums.push_back(sum);
+    leastOfFirst = layers == 0 || costs.mayBegin[0] ? 0 : 1;
   }
 
   std::optional<std::vector<int64_t>> run() {
-    if (stages - 2 > layers)
+    if (stages == 1)
+      return std::vector<int64_t>{bounds.back()};
+    // Looks for the least cost of the largest stage, which is at least that of any group.
+    int64_t least = std::max(before, after), most = sums.back() + before + after;
+    for (int64_t i = 0; i < end; ++i)
+      least = std::max(least, sums[i + 1] - sums[i]);
+    if (!findRanges(most))
       return std::nullopt;
-    std::optional<int64_t> most = leastLargest();
-    if (!most)
-      return std::nullopt;
-    return mostEven(*most);
+    while (least < most) {
+      int64_t middle = least + (most - least) / 2;
+      findRanges(middle) ? most = middle : least = middle + 1;
+    }
+    findRanges(most);
+    return mostEven();
   }
 
 private:
-  // Returns the cost of stage k with layers [from, to); nullopt if it may not have these.
-  std::optional<int64_t> costOf(int64_t k, int64_t from, int64_t to) const {
-    bool isEnd = k == 0 || k == stages - 1;
-    if ((from == to && !isEnd) || (k > 0 && from < layers && !costs.mayBegin[from]))
-      return std::nullopt;
-    return sums[to] - sums[from] + (k == 0 ? before : 0) + (k == stages - 1 ? after : 0);
+  // Holds the bounds with which a stage may begin.
+  struct Range {
+    int64_t first, last;
+  };
+
+  int64_t costOf(int64_t from, int64_t to) const { return sums[to] - sums[from]; }
+  // Returns the last bound up to which a stage that begins with `from` costs no more than `most`.
+  int64_t reach(int64_t from, int64_t most) const {
+    return std::upper_bound(sums.begin() + from, sums.end(), sums[from] + most) - sums.begin() - 1;
   }
 
-  // Returns the least cost of the largest stage, if there is a division. best[i] is that of stages
-  // k and later, which have layers i and later.
-  std::optional<int64_t> leastLargest() const {
-    std::vector<std::optional<int64_t>> best(layers + 1), next;
-    best[layers] = 0;
-    for (int64_t k = stages; k-- > 0;) {
-      next.assign(layers + 1, std::nullopt);
-      for (int64_t from = 0; from <= layers; ++from)
-        for (int64_t to = from; to <= layers; ++to)
-          if (auto cost = costOf(k, from, to); cost && next[from] && *cost >= *next[from])
-            break; // more layers cost no less
-          else if (cost && best[to]) {
-            int64_t largest = std::max(*cost, *best[to]);
-            next[from] = next[from] ? std::min(*next[from], largest) : largest;
-          }
-      best.swap(next);
+  // Finds, for stages that cost at most `most`, the bounds with which each stage begins in some division. False if there is none.
+  bool findRanges(int64_t most) {
+    limit = most;
+    ranges.assign(stages, {0, 0});
+    // Goes back from the end: a stage takes as much as it may, or what leaves each later one a group.
+    ranges[stages - 1] = {std::lower_bound(sums.begin(), sums.end(), sums.back() - (most - after)) - sums.begin(), end};
+    for (int64_t k = stages - 1; k-- > 1;) {
+      const int64_t next = ranges[k + 1].first;
+      ranges[k] = {std::lower_bound(sums.begin(), sums.begin() + next, sums[next] - most) - sums.begin(), ranges[k + 1].last - 1};
+      if (ranges[k].last < 0)
+        return false;
     }
-    return best[0];
+    // Goes forward from the beginning in the same way.
+    Range begin{leastOfFirst, reach(0, most - before)};
+    for (int64_t k = 1; k < stages; begin = {begin.first + 1, reach(begin.last, most)}, ++k) {
+      ranges[k] = {std::max(ranges[k].first, begin.first), std::min(ranges[k].last, begin.last)};
+      if (ranges[k].first > ranges[k].last)
+        return false;
+    }
+    return true;
   }
 
-  // Returns the most even division without a stage above `most`, which exists.
-  std::vector<int64_t> mostEven(int64_t most) const {
-    struct Best {
-      Squares squares = 0;
-      int64_t count = -1; // layers of this stage; -1: there is no division
-    };
-    std::vector<std::vector<Best>> best(stages + 1, std::vector<Best>(layers + 1));
-    best[stages][layers].count = 0;
-    for (int64_t k = stages; k-- > 0;)
-      for (int64_t from = 0; from <= layers; ++from)
-        for (int64_t to = from; to <= layers; ++to) {
-          auto cost = costOf(k, from, to);
-          if (cost && *cost > most)
-            break;
-          if (!cost || best[k + 1][to].count < 0)
-            continue;
-          Squares squares = Squares(*cost) * Squares(*cost) + best[k + 1][to].squares;
-          if (Best &own = best[k][from]; own.count < 0 || squares <= own.squares)
-            own = {squares, to - from}; // of equal ones the last has most layers
-        }
+  // Returns the most even division without a stage above the limit, which exists. Squares of sums meet the quadrangle inequality:
+  // the later a stage begins, the later ends the best one (Yao, 1980), so that half of the beginnings are looked at with half of
+  // the ends.
+  std::vector<int64_t> mostEven() {
+    std::vector<std::vector<int64_t>> ends(stages);
+    squares.assign(end + 1, 0);
+    for (int64_t from = ranges[stages - 1].first; from <= ranges[stages - 1].last; ++from)
+      squares[from] = square(costOf(from, end) + after);
+    for (int64_t k = stages - 1; k-- > 0;) {
+      following.swap(squares);
+      squares.assign(end + 1, 0);
+      ends[k].assign(ranges[k].last - ranges[k].first + 1, 0);
+      findEnds(k, ranges[k].first, ranges[k].last, ranges[k + 1].first, ranges[k + 1].last, ends[k]);
+    }
     std::vector<int64_t> counts;
-    for (int64_t k = 0, from = 0; k < stages; from += counts.back(), ++k)
-      counts.push_back(best[k][from].count);
+    int64_t from = 0;
+    for (int64_t k = 0; k + 1 < stages; ++k) {
+      int64_t to = ends[k][from - ranges[k].first];
+      counts.push_back(bounds[to] - bounds[from]);
+      from = to;
+    }
+    counts.push_back(bounds[end] - bounds[from]);
     return counts;
   }
 
-  const LayerCosts &costs;
-  int64_t stages, layers;
-  int64_t before, after;
-  std::vector<int64_t> sums; // of the layers before each one
+  static uint64_t square(int64_t cost) { return uint64_t(cost) * uint64_t(cost); }
+
+  // Finds the best ends of stage k, among those from `least` to `most`, for the beginnings from `first` to `last`.
+  void findEnds(int64_t k, int64_t first, int64_t last, int64_t least, int64_t most, std::vector<int64_t> &ends) {
+    if (first > last)
+      return;
+    const int64_t from = first + (last - first) / 2, own = k == 0 ? before : 0;
+    const int64_t begin = std::max(from + (k == 0 ? leastOfFirst : 1), least), stop = std::min(reach(from, limit - own), most);
+    int64_t best = begin;
+    uint64_t fewest = UINT64_MAX;
+    for (int64_t to = begin; to <= stop; ++to)
+      if (uint64_t sum = square(costOf(from, to) + own) + following[to]; sum <= fewest) // of equal ones the last has most layers
+        fewest = sum, best = to;
+    squares[from] = fewest;
+    ends[from - ranges[k].first] = best;
+    findEnds(k, first, from - 1, least, best, ends);
+    findEnds(k, from + 1, last, best, most, ends);
+  }
+
+  const int64_t stages;
+  int64_t before, after, end, leastOfFirst, limit = 0;
+  std::vector<int64_t> bounds, sums; // the first layer of each group, and the costs of what is before it
+  std::vector<Range> ranges;         // of each stage
+  std::vector<uint64_t> squares, following; // least sums, by the beginning of a stage and of the next one
 };
 
 } // namespace

@@ -19,7 +19,7 @@ struct LayerCosts {
 // Returns the layers of each of `stages` stages: the division whose largest stage costs least; of
 // equal ones the one with the least sum of squares of costs, of these the first in which earlier
 // stages have more layers. Only the first and the last stage may have no layer. Nullopt if there is no such division.
-// Takes stages x layers^2 steps.
+// Takes stages x layers x log(layers) steps (Yao, 1980).
 std::optional<std::vector<int64_t>> balance(const LayerCosts &costs, int64_t stages);
 
 } // namespace llmc::stages

@@ -2,6 +2,7 @@
 #include "passes/2-train/DivideLayers/Balance.h"
 
 #include <algorithm>
+#include <chrono>
 #include <gtest/gtest.h>
 #include <numeric>
 #include <random>
@@ -143,4 +144,18 @@ TEST(Balance, StagesBeginWhereTheyMay) {
   EXPECT_EQ(balance(pairs, 3), (Counts{2, 2, 2}));
   EXPECT_EQ(balance(pairs, 5), (Counts{0, 2, 2, 2, 0}));
   EXPECT_EQ(balance(pairs, 6), std::nullopt);
+}
+
+// Divides as deep a model as a division may have, with a head that takes as much as half of its layers: each of all numbers of
+// stages took 0.1 to 0.4 s when ends were looked at with every beginning.
+TEST(Balance, ManyLayersTakeNoTime) {
+  auto begin = std::chrono::steady_clock::now();
+  for (int64_t stages = 2; stages <= 1002; stages += 20) {
+    std::optional<Counts> counts = balance(even(1000, 0, 500), stages);
+    ASSERT_TRUE(counts.has_value());
+    EXPECT_EQ(std::accumulate(counts->begin(), counts->end(), int64_t(0)), 1000);
+    auto [least, most] = std::minmax_element(counts->begin(), counts->end() - 1);
+    EXPECT_LE(*most - *least, 1) << stages;
+  }
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 2);
 }
