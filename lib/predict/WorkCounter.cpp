@@ -7,6 +7,7 @@
 #include "lib/predict/OverlappedExchanges.h"
 #include "lib/predict/Values.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/5-schedule/BuildProcedures/BufferAssignment.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -94,7 +95,7 @@ static Role roleOf(Operation *op) {
 }
 
 void WorkCounter::count(Operation *op, Work &work) {
-  if (isa<graph::RepeatOp, graph::SliceOp, parallel::AxisOffsetOp>(op) || op->hasTrait<OpTrait::IsTerminator>() ||
+  if (isa<graph::RepeatOp, parallel::AxisOffsetOp>(op) || (!isOurs_ && isa<graph::SliceOp>(op)) || op->hasTrait<OpTrait::IsTerminator>() ||
       (!isOurs_ && isa<graph::ConstantOp, graph::BroadcastOp, graph::IotaOp>(op)))
     return;
   // Looks up the rows that are the rank's own (passes/5-schedule/LowerCollectives).
@@ -127,12 +128,22 @@ void WorkCounter::count(Operation *op, Work &work) {
   countBytes(op, work);
 }
 
+// Returns whether the result of an op is no copy of its operands: a view, or parts that are written side by side.
+static bool isInPlace(Operation *op) {
+  int64_t displacement;
+  if (isa<graph::SliceOp>(op))
+    return isView(op, displacement);
+  if (isa<graph::ConcatOp>(op))
+    return isConcatInPlace(op);
+  return cast<graph::GraphOpInterface>(op).getEmitClass() == graph::EmitClass::Alias;
+}
+
 // Counts what is a launch of our own plans, or part of one; returns false of what is priced by its shape.
 bool WorkCounter::countOfPlan(Operation *op, Work &work) {
   auto group = dyn_cast<plan::GroupOp>(op);
   auto graphOp = dyn_cast<graph::GraphOpInterface>(op);
-  if (!group && (!graphOp || isa<graph::ConcatOp>(op) || graphOp.getEmitClass() == graph::EmitClass::Alias))
-    return true; // its parts are written in place
+  if (!group && (!graphOp || isInPlace(op)))
+    return true;
   if (isa<graph::MatmulOp, graph::GroupedMatmulOp, graph::GroupedOuterOp, graph::AttentionOp, graph::AttentionGradOp>(op))
     return false;
   bool isConstant = isa<graph::ConstantOp>(op);
