@@ -1,5 +1,6 @@
 #include "lib/cost/Cluster.h"
 
+#include "lib/cost/Memory.h"
 #include "lib/support/File.h"
 #include "lib/support/Json.h"
 #include "lib/support/Nearest.h"
@@ -245,6 +246,9 @@ llmc::support::Result<Cluster> parse(const std::string &content, const std::stri
   reader.numbers(*json, "", numbers);
   reader.numbers(*json, "", counts);
   readGeneration(*json, c, problems);
+  if (problems.empty() && c.memoryBytes > 0 && usableMemory(c) <= 0)
+    problems.push_back(text("\"memory_gib\" is ", c.memoryBytes / (1 << 30), ", of which its runtime keeps 1 for itself; an accelerator "
+                            "has more"));
   if (auto name = json->find("name"); name == json->end())
     c.name = file;
   else if (!name->is_string() || !isPlain(name->get<std::string>()))

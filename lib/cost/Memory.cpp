@@ -89,8 +89,10 @@ std::vector<MemoryParts> memoryOfPlan(const Table &table, const Machine &machine
     double bytes = 0;
     if (at > 0) // what is kept is an activation, of which as much comes back
       bytes += table.sentBackward + table.sentForward - (first->keepsInput ? table.sentBackward : 0);
+    // Keeps the gradient that an embedding alone gets for those of its weights, which a schedule makes apart.
+    const bool keepsGradient = last->keepsGradient || (last == &table.before && last->kept.fromBackward > 0);
     if (at + 1 < p * v)
-      bytes += table.sentForward + (last->keepsGradient ? 0 : table.sentBackward);
+      bytes += table.sentForward + (keepsGradient ? 0 : table.sentBackward);
     stages[at % p].activations += bytes * double(alive[at % p][at / p].toBackward);
     // Computes it in every chunk, of which the first alone keeps it where nothing decides what is computed again.
     if (layers[at] > 0 && (choices.recompute != Kept::All || std::exchange(isFirst, false)))

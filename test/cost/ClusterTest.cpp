@@ -48,6 +48,7 @@ TEST(Cluster, RefusesWhatItCannotMean) {
       {R"({"base": "h100", "nic_gbytes": 50})", "did you mean 'nic_gbytes_per_s'"},
       {R"({"base": "h100", "memory_gib": -80})", "is -80"},
       {R"({"base": "h100", "memory_gib": "80 GB"})", "numbers from 0.1"},
+      {R"({"base": "h100", "memory_gib": 0.99})", "keeps 1 for itself"},
       {R"({"base": "h100", "gpus": 2.5})", "whole numbers from 1"},
       {R"({"base": "h1000"})", "h100-96g"},
       {R"({"base": "h100", "generation": "volta"})", "ampere, hopper and blackwell are valid"},

@@ -152,9 +152,30 @@ def compiled(folder):
     out = os.path.join(folder, "out")
     text = call([LLMC, "compile", LLAMA, "--mesh", "2x2x1", "--weights", "random", "--gpu", "h100", "-o", out]).stdout
     require("predicted   step" in text and "MFU" in text and "on h100" in text, text)
-    for flags in (["--gpu", "h1000"], ["--gpu", "h100", "--infer"]):
+    for flags in (["--gpu", "h1000"], ["--gpu", "h100", "--infer"], ["--gpus", "4"]):
         done = call([LLMC, "compile", LLAMA, "-o", out + "2", *flags], check=False)
         require(done.returncode == 1 and "--gpu" in done.stderr and not os.path.exists(out + "2"), done.stderr)
+
+
+def stages(folder):
+    """Compares the predicted arena of each stage with the built one, also of an embedding alone."""
+    path, out = os.path.join(folder, "config.json"), os.path.join(folder, "out")
+    with open(path, "w") as f:
+        json.dump({"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 4, "num_hidden_layers": 2,
+                   "intermediate_size": 512, "vocab_size": 1000, "max_position_embeddings": 512, "rms_norm_eps": 1e-5,
+                   "tie_word_embeddings": False}, f)
+    for schedule in ("1f1b", "zero-bubble"):
+        flags = ["--pp", "4", "--global-batch", "8", "--precision", "fp32", "--recompute", "none", "--schedule", schedule]
+        predicted = [stage["peak"] for stage in plan("--gpu", "h100", *flags, model=path)["chosen"]["memory_bytes"]["stages"]]
+        call([LLMC, "compile", path, "-o", out, "--weights", "random", "-q", *flags])
+        built = [stage["arena_bytes"] for stage in json.loads(call([LLMC, "inspect", out, "--json"]).stdout)["memory"]]
+        require(len(built) == 4 and all(abs(a - b) <= 4096 for a, b in zip(predicted, built)), f"{schedule}: {predicted}, built {built}")
+
+
+def follows(folder):
+    """Takes the size of dp from the number of accelerators, which sizes of ep depend on."""
+    mesh = plan("--gpu", "h100", "--ep", 2, "--gpus", 4, model=os.path.join(DATA, "mixtral", "config.json"))["chosen"]["mesh"]
+    require((mesh["dp"], mesh["ep"]) == (4, 2), f"{mesh}")
 
 
 suite = Suite("predictions")
@@ -163,6 +184,8 @@ suite.run("what does not fit", does_not_fit)
 suite.run("directions of change", directions)
 suite.run("a cluster file", own_cluster)
 suite.run("compile for a cluster", compiled)
+suite.run("arenas of stages", stages)
+suite.run("dp follows from --gpus", follows)
 suite.run("memory of published runs", memory)
 suite.run("published runs", public_rows)
 for flags, code, words in [
@@ -174,6 +197,7 @@ for flags, code, words in [
         ([LLAMA, "--gpu", "h100", "--gpus", "12", "--tp", "8"], 1, ["12 accelerators"]),
         ([LLAMA, "--gpu", "h100", "--nic-gbytes", "5e10"], 2, ["--nic-gbytes"]),
         ([LLAMA, "--gpu", "h100", "--nic-gbytes", "-1"], 2, ["--nic-gbytes"]),
+        ([LLAMA, "--gpu", "h100", "--nic-gbytes", "1e-300"], 2, ["--nic-gbytes", "0.01"]),
         ([LLAMA, "--gpu", "h100", "--board-watts", "nan"], 2, ["--board-watts"]),
         ([LLAMA, "--gpu", "a100-80g", "--precision", "fp8"], 1, ["a100-80g has no products in fp8", "bf16"]),
         ([LLAMA, "--gpu", "h100", "--attention", "unfused", "--attention-kernel", "flash2"], 1, ["--attention unfused", "fused_softmax"]),

@@ -71,6 +71,10 @@ void Checks::takeWords() {
 }
 
 void Checks::checkMesh() {
+  // Sets the size of dp by the number of accelerators where nothing else says it, which sizes of ep depend on.
+  const int64_t others = options.pp * options.tp * options.cp, gpus = line.prices.gpus;
+  if (gpus > 0 && !line.has("--dp") && !line.has("--mesh") && gpus % others == 0)
+    options.dp = gpus / others;
   std::vector<std::string> errors;
   planfile::deriveAxes(options.meshSizes(/*hasExperts=*/false), errors);
   for (const std::string &error : errors)
@@ -159,6 +163,9 @@ void Checks::checkSearch() {
 }
 
 void Checks::run() {
+  if (command == kCompile && !line.searches() && line.prices.gpus && line.prices.gpu.empty() && line.prices.cluster.empty())
+    problems.refuse("--gpus ", line.prices.gpus, " counts the accelerators of a cluster, and none is named: give --gpu NAME or --cluster "
+                    "FILE, or leave it out, and the ranks are those of the mesh");
   if (!problems.wrongUsage && !line.searches())
     checkMesh();
   if (!problems.messages.empty())

@@ -296,7 +296,7 @@ Entries clusterFlags() {
       {{"--nvlink-domain", kClustered, "N", "accelerators that reach each other over NVLink", {.standard = "the cluster's"}},
        whole(of(&PriceOptions::nvlinkDomain), 1, 4096)},
       {{"--nic-gbytes", kClustered, "X", "GB/s of the network card of an accelerator, each way", {.standard = "the cluster's"}},
-       support::real(of(&PriceOptions::nicGbytes), {.end = 1e4, .open = true})},
+       support::real(of(&PriceOptions::nicGbytes), {.least = 0.01, .end = 1e4})},
       {{"--board-watts", kClustered, "X", "power limit of an accelerator", {.standard = "the cluster's"}},
        support::real(of(&PriceOptions::boardWatts), {.least = 10, .end = 1e5})},
       {{"--objective", kPlan | kCompile, nullptr,
