@@ -1,6 +1,5 @@
 #include "lib/cost/Cluster.h"
 
-#include "lib/cost/Memory.h"
 #include "lib/support/File.h"
 #include "lib/support/Json.h"
 #include "lib/support/Nearest.h"
@@ -277,6 +276,10 @@ llmc::support::Result<Cluster> parse(const std::string &content, const std::stri
 }
 
 } // namespace
+
+double llmc::cost::usableMemory(const Cluster &cluster) {
+  return cluster.generation == Generation::Cpu ? cluster.memoryBytes : cluster.memoryBytes - double(1 << 30);
+}
 
 std::vector<std::string> llmc::cost::gpuNames() {
   std::vector<std::string> names;

@@ -66,6 +66,9 @@ struct Cluster {
   std::optional<HostMachine> host; // of processors that llmc calibrate measured
 };
 
+// Returns the bytes of an accelerator that a run may use: the driver, NCCL and libraries take 1 GiB before it begins.
+double usableMemory(const Cluster &cluster);
+
 // Returns the names of the built-in accelerators.
 std::vector<std::string> gpuNames();
 // Returns the built-in cluster of that name; an error names the nearest ones.

@@ -12,10 +12,6 @@
 using namespace llmc;
 using namespace llmc::cost;
 
-double llmc::cost::usableMemory(const Cluster &cluster) {
-  return cluster.generation == Generation::Cpu ? cluster.memoryBytes : cluster.memoryBytes - double(1 << 30);
-}
-
 double llmc::cost::keptBytes(const Machine &machine, const Part &layer) {
   const Choices &choices = machine.choices;
   if (layer.kept.sum() > 0)

@@ -21,9 +21,6 @@ struct MemoryParts {
   }
 };
 
-// Returns the bytes of an accelerator that a run may use: the driver, NCCL and libraries take 1 GiB before it begins.
-double usableMemory(const Cluster &cluster);
-
 // Returns the bytes that backward needs of one layer's forward pass, for one micro-batch.
 double keptBytes(const Machine &machine, const Part &layer);
 

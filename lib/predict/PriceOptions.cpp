@@ -87,15 +87,23 @@ AttentionKernel predict::newestKernel(const Cluster &cluster, bool unfused) {
                                                                                            : AttentionKernel::Cudnn;
 }
 
+void predict::setDataRanks(int64_t gpus, CompileOptions &options) {
+  int64_t others = options.pp;
+  for (int64_t size : {options.tp, options.cp})
+    if (__builtin_mul_overflow(others, size, &others))
+      return;
+  if (others > 0 && gpus % others == 0)
+    options.dp = gpus / others;
+}
+
 namespace {
 
-// Sets the size of dp by the number of accelerators where nothing else says it.
+// Checks that there are as many ranks as accelerators; the size of dp follows where nothing else says it.
 void fitRanks(const Cluster &cluster, CompileOptions &options, bool hasDataSize, std::vector<std::string> &errors) {
   if (!cluster.gpus)
     return;
-  int64_t others = options.pp * options.tp * options.cp;
-  if (!hasDataSize && cluster.gpus % others == 0)
-    options.dp = cluster.gpus / others;
+  if (!hasDataSize)
+    predict::setDataRanks(cluster.gpus, options);
   if (options.ranks() != cluster.gpus)
     errors.push_back(text("dp x pp x tp x cp is ", options.dp, " x ", options.pp, " x ", options.tp, " x ", options.cp,
                           " = ", options.ranks(), " ranks, and there are ", cluster.gpus,

@@ -39,6 +39,9 @@ std::optional<cost::Cluster> clusterOf(const PriceOptions &prices, std::vector<s
 // Names the kernel of attention that a stack of the accelerator's time has.
 cost::AttentionKernel newestKernel(const cost::Cluster &cluster, bool unfused = false);
 
+// Sets the data-parallel size by the number of accelerators, where the other axes divide it.
+void setDataRanks(int64_t gpus, CompileOptions &options);
+
 // Returns the machine that both kinds of options describe; sets the data-parallel size of `options` where it follows
 // from the number of accelerators, and their type of numbers. Adds a message for each choice that does not fit.
 std::optional<cost::Machine> resolve(const PriceOptions &prices, CompileOptions &options, bool hasDataSize,

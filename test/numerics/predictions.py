@@ -208,6 +208,7 @@ for flags, code, words in [
         ([LLAMA, "--gpu", "h100", "--schedule", "zero-bubble"], 1, ["there is one", "--pp 2"]),
         ([LLAMA, "--gpu", "h100", "--pp", "2", "--schedule", "interleaved", "--virtual-stages", "1"], 1, ["at least two chunks"]),
         ([LLAMA, "--gpu", "h100", "--pp", "99"], 1, ["99 chunks", "layers"]),
+        ([LLAMA, "--gpu", "h100", "--gpus", "4", "--pp", str(1 << 30), "--tp", str(1 << 30), "--cp", "16"], 1, ["more ranks than can be counted"]),
         ([LLAMA, "--gpu", "h100", "--pp", "3", "--stages", "1,0,1"], 1, ["no layers to virtual stage 1", "head alone"]),
         ([LLAMA, "--gpu", "h100", "--pp", "2", "--virtual-stages", "2", "--stages", "1,0,0,1"], 1, ["virtual stage 1"]),
         ([LLAMA, "--gpu", "h100", "--pp", "2", "--virtual-stages", "2", "--global-batch", "3"], 1, ["groups of pp = 2"]),

@@ -71,10 +71,9 @@ void Checks::takeWords() {
 }
 
 void Checks::checkMesh() {
-  // Sets the size of dp by the number of accelerators where nothing else says it, which sizes of ep depend on.
-  const int64_t others = options.pp * options.tp * options.cp, gpus = line.prices.gpus;
-  if (gpus > 0 && !line.has("--dp") && !line.has("--mesh") && gpus % others == 0)
-    options.dp = gpus / others;
+  // Sizes of ep depend on that of dp, which follows from the number of accelerators where nothing else says it.
+  if (line.prices.gpus > 0 && !line.has("--dp") && !line.has("--mesh"))
+    predict::setDataRanks(line.prices.gpus, options);
   std::vector<std::string> errors;
   planfile::deriveAxes(options.meshSizes(/*hasExperts=*/false), errors);
   for (const std::string &error : errors)
