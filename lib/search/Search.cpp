@@ -81,7 +81,7 @@ private:
   Passes passes_;
   const size_t count_;
   std::priority_queue<Work> work_;
-  std::vector<Work> estimated_, priced_; // that are to be priced exactly next
+  std::vector<Work> estimated_, priced_; // that wait to be priced by their tables, and exactly
   int64_t next_ = 0;
   std::set<Layout> read_;
   std::map<Layout, int64_t> boundedBy_; // layouts that have not been read, by the ranks of a row of what stood in for them
@@ -480,8 +480,8 @@ int64_t Searcher::rowsOfStep() const {
   return (rows + fixed - 1) / fixed * fixed;
 }
 
-// Returns whether plans are to be priced exactly before what takes least of all that is left. That takes longest of all work:
-// waits for a plan for each core, as long as others may be about as fast.
+// Returns whether plans that wait are to be priced before what takes least of all that is left. What reads tables and arenas
+// takes longest of all work: plans wait for others, one for each core, that may be about as fast.
 bool Searcher::isDue(const Work &next) const {
   constexpr double about = 1.02;
   return llvm::any_of(std::array{&estimated_, &priced_}, [&](const std::vector<Work> *held) {

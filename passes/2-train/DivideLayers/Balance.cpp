@@ -40,7 +40,10 @@ public:
       return std::nullopt;
     while (least < most) {
       int64_t middle = least + (most - least) / 2;
-      findRanges(middle) ? most = middle : least = middle + 1;
+      if (findRanges(middle))
+        most = middle;
+      else
+        least = middle + 1;
     }
     findRanges(most);
     return mostEven();
