@@ -35,6 +35,7 @@ public:
       : block(block), axis(axis), accumulators(accumulators) {}
 
   Frontier find() {
+    roundBytes();
     for (Operation &op : block)
       addOp(&op);
     for (auto &[op, part] : parts)
@@ -83,14 +84,26 @@ private:
     }
     return !set.empty() && makesSums(op) && !usesAxis(op, axis);
   }
-  int64_t costOf(Value value) {
+  static int64_t bytesOf(Value value) {
     auto type = cast<RankedTensorType>(value.getType());
-    return type.getNumElements() * type.getElementTypeBitWidth() / 8 * kByte + kReduction;
+    return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+  }
+  int64_t costOf(Value value) const { return (bytesOf(value) >> rounded) * kByte + kReduction; }
+  // Rounds bytes of all ranks so that all costs together are less than what forbids a cut: each value has a few edges.
+  void roundBytes() {
+    double all = 0;
+    for (Operation &op : block)
+      for (Value result : op.getResults())
+        if (isa<RankedTensorType>(result.getType()))
+          all += 4 * double(bytesOf(result));
+    while (all * double(kByte) >= double(MinCut::kUncuttable) / 2)
+      all /= 2, ++rounded;
   }
 
   Block &block;
   StringAttr axis;
   const Accumulators &accumulators;
+  int rounded = 0; // bits of bytes that costs leave out
   MinCut cut;
   llvm::MapVector<Operation *, Part> parts;
   llvm::DenseMap<Operation *, Operation *> rootOf; // of the adds of a sum
