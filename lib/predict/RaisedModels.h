@@ -8,6 +8,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -23,10 +24,18 @@ public:
   // Returns a copy of the model of `options`, raised; null after diagnostics, of the model or of a mesh that does not fit it.
   mlir::OwningOpRef<mlir::ModuleOp> copy(const CompileOptions &options);
 
+  // Returns the rows of a micro-batch that mark those of the model of `options` (MarkedRows.h); nullopt if nothing does, or after
+  // diagnostics.
+  std::optional<int64_t> markedRows(CompileOptions options);
+
 private:
   using Key = std::tuple<int64_t, bool, AngleTables, std::vector<int64_t>>; // rows; oneLayerOfEach, angles, layersKept
+  static Key keyOf(const CompileOptions &options);
+  mlir::ModuleOp raised(const CompileOptions &options);
+
   mlir::MLIRContext &context_;
   std::map<Key, mlir::OwningOpRef<mlir::ModuleOp>> modules_;
+  std::map<Key, std::optional<int64_t>> marked_;
 };
 
 // Drops the tensors of the model's files when `phase`, which has ended, is that of training, and no weights are read: hundreds of

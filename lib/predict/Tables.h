@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace llmc::predict {
 
@@ -33,6 +34,11 @@ CompileOptions optionsOfTable(CompileOptions options, bool isOurs);
 // of a mesh that does not fit it.
 std::optional<Tables> readTables(RaisedModels &models, const CompileOptions &options, const cost::Choices &choices,
                                  llvm::ArrayRef<cost::Kept> kept, bool splits = false);
+
+// Returns those of each of `rows` of a micro-batch in place of that of the options, of one reading of the model for all of them
+// (MarkedRows.h). Nullopt where the model has no rows that mark them, without diagnostics, and like readTables.
+std::optional<std::vector<Tables>> readTablesOfRows(RaisedModels &models, const CompileOptions &options, const cost::Choices &choices,
+                                                    llvm::ArrayRef<int64_t> rows, llvm::ArrayRef<cost::Kept> kept, bool splits);
 
 // Returns the layers of each virtual stage, as compile divides them.
 std::optional<std::vector<int64_t>> divideStages(const stages::LayerCosts &costs, const cost::Choices &choices);

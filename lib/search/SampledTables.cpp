@@ -70,26 +70,55 @@ void SampledTables::read(const std::vector<TableKey> &keys) {
       missing.push_back(key);
       tables_.try_emplace(key);
     }
-  readers_.run(missing.size(), [&](predict::RaisedModels &models, size_t i) {
-    const TableKey &key = missing[i];
-    CompileOptions options = request_.options;
-    cost::Machine machine = machine_;
+  // Reads tables together that differ in the rows of a micro-batch alone, where cores have enough to read besides.
+  std::vector<std::vector<TableKey>> groups;
+  std::ranges::sort(missing);
+  for (const TableKey &key : missing)
+    if (missing.size() > readers_.threads() && !groups.empty() && key.withRows(1) == groups.back().front().withRows(1))
+      groups.back().push_back(key);
+    else
+      groups.push_back({key});
+  readers_.run(groups.size(), [&](predict::RaisedModels &models, size_t i) { readGroup(models, groups[i]); });
+  for (const TableKey &key : missing)
+    if (const Read &read = tables_.at(key); read.tables && model_.of.empty())
+      model_ = *read.tables;
+}
+
+void SampledTables::readGroup(predict::RaisedModels &models, llvm::ArrayRef<TableKey> keys) {
+  CompileOptions options = request_.options;
+  cost::Machine machine = machine_;
+  auto apply = [&](const TableKey &key) {
     Candidate candidate{key.layout, key.dp, key.staging == Staging::Single ? 1 : 2, 1, key.microBatch, 1,
                         cost::Order::OneFOneB, key.zero, cost::Kept::All, {}};
     space_.apply(candidate, options, machine);
-    Read &read = tables_.find(key)->second;
-    read.refusal = firstError(models.context(),
-                              [&] { read.tables = predict::readTables(models, options, machine.choices, space_.recomputes(), splits_); });
+  };
+  std::optional<std::vector<predict::Tables>> together;
+  if (keys.size() > 1) {
+    apply(keys.front());
+    std::vector<int64_t> rows;
+    for (const TableKey &key : keys)
+      rows.push_back(key.microBatch);
+    firstError(models.context(), [&] {
+      together = predict::readTablesOfRows(models, options, machine.choices, rows, space_.recomputes(), splits_);
+    });
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Read &read = tables_.find(keys[i])->second;
+    if (together) {
+      read.tables = std::move((*together)[i]);
+    } else {
+      apply(keys[i]);
+      read.refusal = firstError(models.context(), [&] {
+        read.tables = predict::readTables(models, options, machine.choices, space_.recomputes(), splits_);
+      });
+    }
     if (!read.tables)
-      return;
+      continue;
     for (const auto &[kept, table] : read.tables->of)
       read.numbers.emplace(kept, cost::numbersOf(table));
     for (const auto &[kept, table] : read.tables->split)
       read.splitNumbers.emplace(kept, cost::numbersOf(table));
-  });
-  for (const TableKey &key : missing)
-    if (const Read &read = tables_.at(key); read.tables && model_.of.empty())
-      model_ = *read.tables;
+  }
 }
 
 // Returns what was read of a mesh; null if that is nothing.

@@ -23,6 +23,11 @@ struct TableKey {
   Staging staging = Staging::Several;
   int zero = 0;
   int64_t dp = 1, microBatch = 1;
+  TableKey withRows(int64_t rows) const {
+    TableKey key = *this;
+    key.microBatch = rows;
+    return key;
+  }
   auto operator<=>(const TableKey &) const = default;
 };
 
@@ -70,6 +75,8 @@ private:
       key.staging = Staging::Several;
     return key;
   }
+  // Reads the tables of keys that differ in the rows of a micro-batch alone.
+  void readGroup(predict::RaisedModels &models, llvm::ArrayRef<TableKey> keys);
   const Read *find(const TableKey &key, std::string &why) const;
 
   Readers &readers_;
