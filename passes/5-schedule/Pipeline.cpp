@@ -40,9 +40,6 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   // pools.
   if (options.schedule == "zero-bubble")
     pm.addPass(createAssignPools());
-  // Gradient reductions are still in the update, one per parameter. They move before the table is
-  // built, because the table then knows which backward is the last.
-  pm.addPass(createBucketReductions());
   // Collectives still stand where their results are needed. Those of shared-out states are moved
   // while all instructions of a procedure are in one stream, whose order is easy to change.
   OverlapShardsOptions overlap;
@@ -50,6 +47,10 @@ void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &optio
   pm.addPass(createOverlapShards(overlap));
   // Gathers of weights have their places by now, which exchanges of experts must not delay.
   pm.addPass(createOverlapExchanges());
+  // Gradient reductions are still in the update, one per parameter. They move before the table is
+  // built, because the table then knows which backward is the last; and after instructions have their
+  // order, since the events that start them are borders over which nothing moves.
+  pm.addPass(createBucketReductions());
   // Procedures are final; the table fixes how many slots live at once, which
   // the arena needs.
   BuildTableOptions table;
