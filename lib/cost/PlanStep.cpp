@@ -59,18 +59,19 @@ void addShards(const Table &table, const Machine &machine, WorkTimes &times, Sta
       auto scatterOf = [&](const Work &made) {
         return dataTime(machine, made, Transfer::ReduceScatter) + dataTime(machine, made, Transfer::AllReduce);
       };
-      // Holds what work waits for collectives that are busy when it begins, and when it ends.
+      // Holds what work waits for collectives that are busy when it begins, when it ends, and when these are done.
       struct Beside {
-        double added, end;
+        double added, end, sent;
         // Returns what a wait for `seconds` from the beginning takes after it.
         double until(double seconds) const { return std::max(0.0, seconds - end); }
       };
-      auto beside = [&](const Work &one, double alone, double busy) -> Beside {
+      auto beside = [&](const Work &one, double alone, double busy, double ahead) -> Beside {
         if (!overlaps)
-          return {0, 0};
-        if (hides || busy <= 0) // what hides the collectives of a layer hides these alike
-          return {0, alone};
-        return {times.of(one, busy) - times.of(one, 0), times.of(one, busy)};
+          return {0, 0, busy + ahead};
+        if (hides || busy + ahead <= 0) // what hides the collectives of a layer hides these alike
+          return {0, alone, busy + ahead};
+        const WorkEnds ends = times.of(one, busy, ahead);
+        return {ends.compute - times.of(one, 0).compute, ends.compute, ends.stream};
       };
       // Returns the seconds in which gradients that have arrived are added to their sums.
       auto additionOf = [&](const Work &one) { return overlaps && !hides ? additionTime(machine, one) : 0; };
@@ -82,24 +83,21 @@ void addShards(const Table &table, const Machine &machine, WorkTimes &times, Sta
         // Computes nothing beside what is on its way where a part has nothing; what all layers read stands elsewhere.
         if ((alone <= 0 || each.part == &table.shared) && !hasWeights && i + 1 < count)
           continue;
-        // Gathers ahead from where the part's own last weights stand: in the backward of the head those of the norm, at its end.
-        const double ahead = hasWeights ? nextGather(i + 1) : 0;
-        const bool endsWithWeights = !isForward && each.part == &table.after;
-        const double arrives = std::exchange(scattered, 0), gathered = arrives + (endsWithWeights ? 0 : ahead);
-        const Beside own = beside(each.part->*work, alone, gathered);
-        double left = own.until(gathered), added = own.added;
+        const double ahead = hasWeights ? nextGather(i + 1) : 0, arrives = std::exchange(scattered, 0);
+        const Beside own = beside(each.part->*work, alone, arrives, ahead);
+        // Adds its own gradients behind the part after it, where those of the part before are not in their place.
+        const double later = isForward || arrives > 0 ? 0 : std::min(own.end, additionOf(each.part->backward));
+        double left = own.until(own.sent + later), added = own.added;
         if (arrives > 0) {
           // Adds what has been scattered before the gradients of this part are, in the same place, while weights are gathered.
           const double waited = own.until(arrives + additionOf(each.part->backward));
           added += waited, left = std::max(0.0, left - waited);
         }
-        if (endsWithWeights) // of a head that is the embedding, too, the gradient is made later
-          left += std::max(0.0, ahead - (scatterOf(each.part->backward) > 0 ? 0 : pass.weights));
         double waits = added + (isHead(i) ? gatherOf(i) : 0) + (hasWeights ? late : 0), waitsOfWeights = 0;
         late = left + (hasWeights ? 0 : std::max(0.0, late - (overlaps ? alone : 0)));
         if (!isForward) {
           // Waits for what is on its way when a layer has been computed: its own sum takes the same place.
-          const Beside weights = beside(each.part->weightGradients, pass.weights, ofWeights);
+          const Beside weights = beside(each.part->weightGradients, pass.weights, ofWeights, 0);
           waitsOfWeights = weights.added + (ofWeights > 0 ? weights.until(ofWeights + additionOf(each.part->weightGradients)) : 0);
           scattered += scatterOf(each.part->backward);
           ofWeights = scatterOf(each.part->weightGradients);

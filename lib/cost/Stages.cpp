@@ -21,7 +21,7 @@ public:
     std::vector<double> products, attentions;
   };
   ComputeTimes computeTimes(const Work &work, bool isPadded) const;
-  double addExposed(const Work &work, const ComputeTimes &times, double sent, TimeParts &exposed) const;
+  WorkEnds addExposed(const Work &work, const ComputeTimes &times, double sent, double ahead, TimeParts &exposed) const;
   PartPrices::Of price(const Part &part, bool isLayer) const;
 
 private:
@@ -60,9 +60,9 @@ Pricer::ComputeTimes Pricer::computeTimes(const Work &work, bool isPadded) const
   return times;
 }
 
-// Adds what compute waits for collectives, which follow each other on a stream of their own that is busy until `sent`.
-// Returns when all have ended.
-double Pricer::addExposed(const Work &work, const ComputeTimes &times, double sent, TimeParts &exposed) const {
+// Adds what compute waits for collectives, which follow each other on a stream of their own that is busy until `sent`, and that
+// gathers other weights for `ahead` seconds behind the last gather of the work. Returns when all have ended.
+WorkEnds Pricer::addExposed(const Work &work, const ComputeTimes &times, double sent, double ahead, TimeParts &exposed) const {
   double now = 0;                 // when compute ends
   double began = 0, together = 0; // of shifts that follow each other: they are one message of so many bytes
   struct Pending {
@@ -71,6 +71,15 @@ double Pricer::addExposed(const Work &work, const ComputeTimes &times, double se
     double *part;
   };
   std::vector<Pending> pending;
+  auto isGather = [&](const Entry &entry) {
+    return entry.kind == Entry::OfCollective && work.collectives[entry.index].role == Role::Data &&
+           work.collectives[entry.index].kind == Transfer::AllGather;
+  };
+  size_t lastGather = work.order.size();
+  while (ahead > 0 && lastGather > 0 && !isGather(work.order[lastGather - 1]))
+    --lastGather; // one behind it
+  if (ahead > 0 && lastGather == 0)
+    sent += ahead;
   for (size_t i = 0; i <= work.order.size(); ++i) {
     std::erase_if(pending, [&](const Pending &one) {
       if (one.until > i)
@@ -79,6 +88,8 @@ double Pricer::addExposed(const Work &work, const ComputeTimes &times, double se
       now = std::max(now, one.end);
       return true;
     });
+    if (ahead > 0 && i > 0 && i == lastGather)
+      sent = std::max(sent, now) + ahead;
     if (i == work.order.size())
       break;
     const Entry &entry = work.order[i];
@@ -105,7 +116,7 @@ double Pricer::addExposed(const Work &work, const ComputeTimes &times, double se
       }
     }
   }
-  return now;
+  return {now, sent};
 }
 
 PassTime Pricer::pass(const Work &work, bool backward, bool isLayer) const {
@@ -137,7 +148,7 @@ PassTime Pricer::pass(const Work &work, bool backward, bool isLayer) const {
   time.exposed.compute = products + time.attention + elementwiseTime(m_, work.bytes, std::max(0.0, work.operations - others));
   double &tp = time.exposed.tp, &cp = time.exposed.cp, &ep = time.exposed.ep;
   if (table_.isOfPlan) {
-    addExposed(work, times, 0, time.exposed);
+    addExposed(work, times, 0, 0, time.exposed);
   } else {
     for (const Collective &collective : work.collectives)
       if (double *part = partOf(collective.role, time.exposed))
@@ -270,12 +281,12 @@ std::vector<Stage> llmc::cost::priceStages(const PartPrices &prices, const Table
 
 WorkTimes::WorkTimes(const Table &table, const Machine &machine) : table_(table), machine_(machine) {}
 
-double WorkTimes::of(const Work &work, double busy) {
-  auto [at, isNew] = times_.try_emplace({&work, busy}, 0);
+WorkEnds WorkTimes::of(const Work &work, double busy, double ahead) {
+  auto [at, isNew] = times_.try_emplace({&work, busy, ahead});
   if (isNew) {
     TimeParts exposed;
     const Pricer pricer(table_, machine_);
-    at->second = pricer.addExposed(work, pricer.computeTimes(work, /*isPadded=*/false), busy, exposed);
+    at->second = pricer.addExposed(work, pricer.computeTimes(work, /*isPadded=*/false), busy, ahead, exposed);
   }
   return at->second;
 }

@@ -6,6 +6,7 @@
 #include "lib/cost/Step.h"
 
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace llmc::cost {
@@ -54,17 +55,23 @@ PartPrices priceParts(const Table &table, const Machine &machine);
 // Returns the price of each stage.
 std::vector<Stage> priceStages(const PartPrices &prices, const Table &table, const Machine &machine);
 
-// Holds the seconds from the start of a work of our own plans to its end, where the stream of its collectives is busy with
-// others for `busy` seconds; of few works, each once.
+// Holds when a work of our own plans ends that begins at 0, and when the stream of its collectives is free again.
+struct WorkEnds {
+  double compute = 0, stream = 0;
+};
+
+// Holds the ends of works whose collectives find their stream busy with others for `busy` seconds, and that gather weights of
+// the next work for `ahead` seconds from where they gather the last of their own (passes/5-schedule/OverlapShards); of few
+// works, each once.
 class WorkTimes {
 public:
   WorkTimes(const Table &table, const Machine &machine);
-  double of(const Work &work, double busy);
+  WorkEnds of(const Work &work, double busy, double ahead = 0);
 
 private:
   const Table &table_;
   const Machine &machine_;
-  std::map<std::pair<const Work *, double>, double> times_;
+  std::map<std::tuple<const Work *, double, double>, WorkEnds> times_;
 };
 
 // Returns the passes of each stage: of its chunks, or of one that is priced as a whole.
