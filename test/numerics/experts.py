@@ -92,6 +92,24 @@ def counted(folder, mesh, ranks, *flags):
         require(len([s for s in by_phase["backward"] if s < tokens * CHOICES * WIDTH * 4]) == 0, f"backward sends counts: {dict(by_phase['backward'])}")
 
 
+def last_backward(folder, *flags):
+    """The last backward, which starts the sums of gradients, has its instructions in the order of the others."""
+    dump = os.path.join(folder, "plan.mlir")
+    compile_model(write_config(folder, MIXTRAL), dump, "--mesh", "dp=4,ep=2", "--seq", SEQ, *flags, "--compile-to", "schedule")
+    orders = {}
+    with open(dump) as f:
+        for line in f:
+            if started := re.match(r" *plan.procedure @(\w+)", line):
+                order = orders[started[1]] = []
+            elif re.match(r" *plan.(matmul|grouped_matmul|launch|collective) ", line) and "stream = 2" not in line:
+                order.append(re.sub(r"%\d+", "%", re.split(r" attributes | \{", line.strip())[0]))
+    backward, last = orders["backward"], orders["backward_last"]
+    require(sum("exchange_rows" in line for line in backward) >= 4, f"{len(backward)} instructions exchange no rows")
+    moved = [line for line in last if "all_reduce" not in line]
+    require(moved == [line for line in backward if "all_reduce" not in line], "the last backward has another order than the others")
+    return f"{len(last)} instructions"
+
+
 def groups_of_experts(folder):
     """No collective of an expert's gradient or state leaves the ranks that hold the same experts."""
     program = os.path.join(folder, "program")
@@ -316,6 +334,8 @@ def main():
     for mesh, *flags in [("1x1x2",), ("2x1x2", "--ep", 4), ("2x2x1", "--ep", 2), ("dp=2,cp=2,ep=4",)]:
         suite.run(f"deepseek_v3 on {mesh} {' '.join(map(str, flags))}", proved, DEEPSEEK, mesh, *flags)
     suite.run("exchanges of dp=2,ep=2", counted, "dp=2,ep=2", 2)
+    suite.run("order of the last backward", last_backward)
+    suite.run("order of the last backward of two micro-batches", last_backward, "--global-batch", 16)
     suite.run("exchanges of dp=2,tp=2,ep=4", counted, "dp=2,tp=2,ep=4", 4)
     suite.run("exchanges of 2x2x2,ep=2", counted, "dp=2,pp=2,tp=2,ep=2", 2)
     suite.run("groups of experts", groups_of_experts)
