@@ -63,10 +63,12 @@ private:
     }
     for (auto *number : {&work.flops, &work.bytes, &work.operations})
       v_.number(*number);
-    v_.same(int64_t(work.order.size()));
-    for (auto &entry : work.order) {
-      v_.same(int64_t(entry.kind)), v_.same(int64_t(entry.index)), v_.same(int64_t(entry.until));
-      v_.number(entry.bytes);
+    for (auto *order : {&work.order, &work.ofTwo}) {
+      v_.same(int64_t(order->size()));
+      for (auto &entry : *order) {
+        v_.same(int64_t(entry.kind)), v_.same(int64_t(entry.index)), v_.same(int64_t(entry.until));
+        v_.number(entry.bytes);
+      }
     }
   }
   template <class OfPart> void walkPart(OfPart &part) {

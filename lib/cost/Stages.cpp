@@ -21,10 +21,11 @@ public:
     std::vector<double> products, attentions;
   };
   ComputeTimes computeTimes(const Work &work, bool isPadded) const;
-  WorkEnds addExposed(const Work &work, const ComputeTimes &times, double sent, double ahead, TimeParts &exposed) const;
+  WorkEnds addExposed(const Work &work, const std::vector<Entry> &order, const ComputeTimes &times, double sent, double ahead, TimeParts &exposed) const;
   PartPrices::Of price(const Part &part, bool isLayer) const;
 
 private:
+  TimeParts followOthers(const Work &work, TimeParts &exposed) const;
   double timeOf(const Collective &collective) const;
   PassTime pass(const Work &work, bool backward, bool isLayer) const;
 
@@ -62,7 +63,8 @@ Pricer::ComputeTimes Pricer::computeTimes(const Work &work, bool isPadded) const
 
 // Adds what compute waits for collectives, which follow each other on a stream of their own that is busy until `sent`, and that
 // gathers other weights for `ahead` seconds behind the last gather of the work. Returns when all have ended.
-WorkEnds Pricer::addExposed(const Work &work, const ComputeTimes &times, double sent, double ahead, TimeParts &exposed) const {
+WorkEnds Pricer::addExposed(const Work &work, const std::vector<Entry> &order, const ComputeTimes &times, double sent, double ahead,
+                            TimeParts &exposed) const {
   double now = 0;                 // when compute ends
   double began = 0, together = 0; // of shifts that follow each other: they are one message of so many bytes
   struct Pending {
@@ -75,12 +77,12 @@ WorkEnds Pricer::addExposed(const Work &work, const ComputeTimes &times, double 
     return entry.kind == Entry::OfCollective && work.collectives[entry.index].role == Role::Data &&
            work.collectives[entry.index].kind == Transfer::AllGather;
   };
-  size_t lastGather = work.order.size();
-  while (ahead > 0 && lastGather > 0 && !isGather(work.order[lastGather - 1]))
+  size_t lastGather = order.size();
+  while (ahead > 0 && lastGather > 0 && !isGather(order[lastGather - 1]))
     --lastGather; // one behind it
   if (ahead > 0 && lastGather == 0)
     sent += ahead;
-  for (size_t i = 0; i <= work.order.size(); ++i) {
+  for (size_t i = 0; i <= order.size(); ++i) {
     std::erase_if(pending, [&](const Pending &one) {
       if (one.until > i)
         return false;
@@ -90,9 +92,9 @@ WorkEnds Pricer::addExposed(const Work &work, const ComputeTimes &times, double 
     });
     if (ahead > 0 && i > 0 && i == lastGather)
       sent = std::max(sent, now) + ahead;
-    if (i == work.order.size())
+    if (i == order.size())
       break;
-    const Entry &entry = work.order[i];
+    const Entry &entry = order[i];
     switch (entry.kind) {
     case Entry::OfProduct:
       now += times.products[entry.index];
@@ -105,8 +107,8 @@ WorkEnds Pricer::addExposed(const Work &work, const ComputeTimes &times, double 
       break;
     case Entry::OfCollective:
       if (const Collective &c = work.collectives[entry.index]; double *part = partOf(c.role, exposed)) {
-        bool joins = c.kind == Transfer::Shift && i > 0 && work.order[i - 1].kind == Entry::OfCollective &&
-                     work.collectives[work.order[i - 1].index].kind == Transfer::Shift;
+        bool joins = c.kind == Transfer::Shift && i > 0 && order[i - 1].kind == Entry::OfCollective &&
+                     work.collectives[order[i - 1].index].kind == Transfer::Shift;
         began = joins ? began : std::max(sent, now);
         together = (joins ? together : 0) + c.bytes;
         Collective whole = c;
@@ -148,7 +150,7 @@ PassTime Pricer::pass(const Work &work, bool backward, bool isLayer) const {
   time.exposed.compute = products + time.attention + elementwiseTime(m_, work.bytes, std::max(0.0, work.operations - others));
   double &tp = time.exposed.tp, &cp = time.exposed.cp, &ep = time.exposed.ep;
   if (table_.isOfPlan) {
-    addExposed(work, times, 0, 0, time.exposed);
+    addExposed(work, work.order, times, 0, 0, time.exposed);
   } else {
     for (const Collective &collective : work.collectives)
       if (double *part = partOf(collective.role, time.exposed))
@@ -170,9 +172,25 @@ PassTime Pricer::pass(const Work &work, bool backward, bool isLayer) const {
   return time;
 }
 
+// Takes from what a layer waits for collectives that behind which the layer before it computes; returns that.
+TimeParts Pricer::followOthers(const Work &work, TimeParts &exposed) const {
+  TimeParts one, two, hidden;
+  if (work.ofTwo.empty() || m_.choices.tensorOverlap || m_.choices.expertOverlap)
+    return hidden;
+  const ComputeTimes times = computeTimes(work, /*isPadded=*/false);
+  addExposed(work, work.order, times, 0, 0, one);
+  addExposed(work, work.ofTwo, times, 0, 0, two);
+  for (double TimeParts::*part : {&TimeParts::tp, &TimeParts::cp, &TimeParts::ep}) {
+    hidden.*part = std::clamp(2 * one.*part - two.*part, 0.0, exposed.*part);
+    exposed.*part -= hidden.*part;
+  }
+  return hidden;
+}
+
 PartPrices::Of Pricer::price(const Part &part, bool isLayer) const {
-  PartPrices::Of time{pass(part.forward, false, isLayer), pass(part.backward, true, isLayer)};
+  PartPrices::Of time{pass(part.forward, false, isLayer), pass(part.backward, true, isLayer), {}};
   if (table_.isOfPlan) {
+    time.alone = followOthers(part.backward, time.backward.exposed);
     PassTime ofWeights = pass(part.weightGradients, true, isLayer);
     time.backward += ofWeights;
     if (m_.choices.order == Order::ZeroBubble)
@@ -261,8 +279,12 @@ std::vector<Stage> llmc::cost::priceStages(const PartPrices &prices, const Table
         shared.backward += shared.forward;
       add(shared, table.shared);
     }
-    for (int64_t i = 0; i < layers[chunk]; ++i, ++next)
-      add(prices.kinds[table.layers[next]], table.kinds[table.layers[next]]);
+    for (int64_t i = 0; i < layers[chunk]; ++i, ++next) {
+      PartPrices::Of price = prices.kinds[table.layers[next]];
+      if (i + 1 == layers[chunk]) // the first of a backward
+        price.backward.exposed += price.alone;
+      add(price, table.kinds[table.layers[next]]);
+    }
     if (chunk == p * v - 1) {
       add(prices.after, table.after);
       if (p > 1)
@@ -286,7 +308,7 @@ WorkEnds WorkTimes::of(const Work &work, double busy, double ahead) {
   if (isNew) {
     TimeParts exposed;
     const Pricer pricer(table_, machine_);
-    at->second = pricer.addExposed(work, pricer.computeTimes(work, /*isPadded=*/false), busy, ahead, exposed);
+    at->second = pricer.addExposed(work, work.order, pricer.computeTimes(work, /*isPadded=*/false), busy, ahead, exposed);
   }
   return at->second;
 }

@@ -43,6 +43,7 @@ struct Stage {
 struct PartPrices {
   struct Of {
     PassTime forward, backward;
+    TimeParts alone; // what the backward of a layer waits besides where no other has come before it
     double sum() const { return forward.exposed.sum() + backward.exposed.sum(); }
   };
   Of before, shared, after;

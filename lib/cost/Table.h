@@ -75,6 +75,9 @@ struct Work {
   double bytes = 0;      // that all ops but products and attention read and write
   double operations = 0; // that are launched, views left out
   std::vector<Entry> order; // of our own plans
+  // Orders the entries of two layers that follow each other, each with the same products and collectives, where compute of the one
+  // runs beside collectives of the other.
+  std::vector<Entry> ofTwo;
 };
 
 // Counts parameters of one rank, in elements; those of experts are shared out over other ranks.

@@ -40,6 +40,9 @@ static Part scaled(const Part &part, double factor) {
       attention.batch *= factor;
     for (Collective &collective : work->collectives)
       collective.bytes *= factor, collective.calls *= factor;
+    for (std::vector<Entry> *order : {&work->order, &work->ofTwo})
+      for (Entry &entry : *order)
+        entry.bytes *= factor;
     work->flops *= factor, work->bytes *= factor, work->operations *= factor;
   }
   out.inputs *= factor, out.unfused *= factor, out.products *= factor;

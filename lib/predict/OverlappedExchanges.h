@@ -19,6 +19,10 @@ struct TimedOp {
 // the exchanges of rows (passes/5-schedule/OverlapExchanges). Empty: the order stays.
 std::vector<size_t> overlapExchanges(const std::vector<TimedOp> &ops);
 
+// Returns that of two layers one after the other, of which `ops` are those of each: numbers of the second are behind those of the
+// first. Empty where the ops of one layer stay apart from those of the other.
+std::vector<size_t> overlapLayers(const std::vector<TimedOp> &ops);
+
 } // namespace llmc::predict
 
 #endif // LLMC_LIB_PREDICT_OVERLAPPEDEXCHANGES_H

@@ -4,7 +4,6 @@
 #include "dialects/graph/GraphAttrs.h"
 #include "dialects/parallel/Annotations.h"
 #include "dialects/plan/Plan.h"
-#include "lib/predict/OverlappedExchanges.h"
 #include "lib/predict/Values.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/5-schedule/BuildProcedures/BufferAssignment.h"
@@ -202,6 +201,7 @@ void WorkCounter::countLayer(Block &block, Work &work) {
     begins.push_back(begin);
   }
   begins.push_back(work.order.size());
+  work.ofTwo = orderOfTwo(block, ops, begins, work);
   if (std::vector<size_t> order = overlapExchanges(ops); !order.empty()) {
     std::vector<Entry> moved(work.order.begin(), work.order.begin() + std::ptrdiff_t(begins.front()));
     for (size_t i : order) {
@@ -216,6 +216,45 @@ void WorkCounter::countLayer(Block &block, Work &work) {
     work.order = std::move(moved);
   }
   finish(work);
+}
+
+std::vector<Entry> WorkCounter::orderOfTwo(Block &block, const std::vector<TimedOp> &ops, const std::vector<size_t> &begins,
+                                           const Work &work) const {
+  std::vector<Entry> entries;
+  const std::vector<size_t> order = overlapLayers(ops);
+  std::vector<size_t> places(order.size()); // of the first entry of each op, of both layers
+  for (size_t i : order) {
+    const size_t begin = begins[i % ops.size()], end = begins[i % ops.size() + 1];
+    places[i] = entries.size();
+    for (size_t k = begin; k < end; ++k) {
+      entries.push_back(work.order[k]);
+      if (entries.back().until) // within the entries of the op
+        entries.back().until += places[i] - begin;
+    }
+  }
+  llvm::DenseMap<Operation *, size_t> numbers;
+  for (auto [i, timed] : llvm::enumerate(ops))
+    numbers[timed.op] = i;
+  // Finds the first entry that reads a value of a layer, or views of it; that of the second what the first gives it.
+  auto firstReader = [&](auto &self, Value value, size_t layer) -> size_t {
+    size_t first = entries.size();
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (auto number = numbers.find(user); number != numbers.end())
+        first = std::min(first, places[layer * ops.size() + number->second]);
+      else if (user != block.getTerminator())
+        for (Value result : user->getResults())
+          first = std::min(first, self(self, result, layer));
+      else if (auto repeat = dyn_cast<graph::RepeatOp>(block.getParentOp()); repeat && !layer && use.getOperandNumber() < repeat.getCarried().size())
+        first = std::min(first, self(self, block.getArgument(use.getOperandNumber()), 1));
+    }
+    return first;
+  };
+  for (size_t i : order)
+    for (size_t k = 0; k < begins[i % ops.size() + 1] - begins[i % ops.size()]; ++k)
+      if (Entry &entry = entries[places[i] + k]; entry.kind == Entry::OfCollective && !entry.until)
+        entry.until = firstReader(firstReader, ops[i % ops.size()].op->getResult(0), i / ops.size());
+  return entries;
 }
 
 void WorkCounter::finish(Work &work) {

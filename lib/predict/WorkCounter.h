@@ -7,6 +7,7 @@
 #include "dialects/parallel/Parallel.h"
 #include "lib/cost/Software.h"
 #include "lib/cost/Table.h"
+#include "lib/predict/OverlappedExchanges.h"
 #include "llvm/ADT/DenseMap.h"
 #include "mlir/IR/SymbolTable.h"
 
@@ -53,6 +54,9 @@ private:
   bool isOurs_, fuses_;
   double room_;
   size_t firstReader(mlir::Operation *op, const cost::Work &work) const;
+  // Orders the entries of two layers, each with `ops` whose entries begin at `begins`.
+  std::vector<cost::Entry> orderOfTwo(mlir::Block &block, const std::vector<TimedOp> &ops, const std::vector<size_t> &begins,
+                                      const cost::Work &work) const;
   void enter(mlir::Operation *op, cost::Work &work, cost::Entry entry);
   // Holds the entry of each op, and the collectives whose readers are not known yet.
   llvm::DenseMap<mlir::Operation *, std::pair<cost::Work *, size_t>> entries_;

@@ -140,13 +140,6 @@ def as_fast_as_all(folder, number, seed, notes):
     return len(plans), errors
 
 
-def most_error(choices):
-    """Says how far a table may be from the plan. In a mixture that backward computes again whole, compute of one layer hides
-    exchanges of the next one, of which a table has each alone: its steps are too long, by 6 % at most in 778 plans. Of rings
-    that it computes again whole 2 were 3 and 6 % too short."""
-    return 0.06 if (choices["ep"] > 1 or choices["cp"] > 1) and choices["recompute"] == "full" else 0.03
-
-
 def simulate_some(path, given, fitting, draw):
     """Builds and simulates drawn plans, each of which takes what its table predicts; returns how far they are apart."""
     drawn = draw.sample(fitting, min(len(fitting), 50 if FULL else 5))
@@ -156,7 +149,7 @@ def simulate_some(path, given, fitting, draw):
     for answer, choices in zip(answers, drawn):
         require(answer["simulated_step_s"], f"{choices} is not simulated: {answer.get('not_simulated')}")
         errors.append(answer["step_time_s"] / answer["simulated_step_s"] - 1)
-        require(abs(errors[-1]) <= most_error(choices),
+        require(abs(errors[-1]) <= 0.03,
                 f"{answer['step_time_s']} s are predicted of {given} {choices}, {answer['simulated_step_s']} s simulated: {100 * errors[-1]:+.1f} %")
     return errors
 
@@ -204,20 +197,25 @@ def simulated(folder):
     return f"{len(errors)} plans, {within} of them within 3 %, {100 * mean:.2f} % on average, at most {100 * max(errors):.2f} %"
 
 
-# Mixtures whose experts fill all ranks of several nodes, whose tp ranks have the same tokens, and whose ranks wait for weights
-# and gradients of stage 3 of ZeRO alike.
-MIXTURES = [(64, 1024, 6, 1024, 2, {"dp": 8, "tp": 4, "ep": 8, "etp": 4, "zero": 1, "micro-batch": 2}),
+# Mixtures whose experts fill all ranks of several nodes, whose tp ranks have the same tokens, whose ranks wait for weights and
+# gradients of stage 3 of ZeRO alike, and whose layers compute while the one before them exchanges what it computes again; and a
+# dense model (no experts) that gathers weights ahead from where it gathers the last of the head.
+HIDDEN = [(64, 1024, 6, 1024, 2, {"dp": 8, "tp": 4, "ep": 8, "etp": 4, "zero": 1, "micro-batch": 2}),
             (16, 2048, 6, 1024, 4, {"dp": 2, "tp": 4, "ep": 2, "etp": 4, "zero": 1, "micro-batch": 2, "sequence-parallel": "off"}),
-            (8, 2048, 6, 1024, 2, {"dp": 2, "ep": 1, "zero": 3, "micro-batch": 1})]
+            (8, 2048, 6, 1024, 2, {"dp": 2, "ep": 1, "zero": 3, "micro-batch": 1}),
+            (16, 1024, 5, 512, 2, {"dp": 2, "pp": 2, "tp": 2, "ep": 2, "etp": 2, "zero": 2, "micro-batch": 1, "sequence-parallel": "off",
+                                   "recompute": "full", "gpu": "b200"}),
+            (0, 2048, 4, 1024, 0, {"dp": 2, "pp": 4, "zero": 3, "micro-batch": 1, "recompute": "selective", "gpu": "a100-40g"})]
 
 
-def mixtures(folder):
-    """Simulates plans of mixtures, each beside what its table predicts."""
+def hidden(folder):
+    """Simulates plans, each beside what its table predicts."""
     errors = []
-    for experts, width, layers, tokens, copies, mesh in MIXTURES:
+    for experts, width, layers, tokens, copies, mesh in HIDDEN:
         model = llama(random.Random(experts), width, layers, tokens)
-        model.update({"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "num_local_experts": experts,
-                      "num_experts_per_tok": copies, "router_aux_loss_coef": 0.0})
+        if experts:
+            model.update({"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "num_local_experts": experts,
+                          "num_experts_per_tok": copies, "router_aux_loss_coef": 0.0})
         flags = {"gpu": "h100", "seq": tokens, "global-batch": 16 * mesh["dp"], "recompute": "none", "simulate": "on", **mesh}
         chosen = plan(write(folder, model), flags)[0]["chosen"]
         errors.append(chosen["step_time_s"] / chosen["simulated_step_s"] - 1)
@@ -316,7 +314,7 @@ def refuses(folder):
 suite = Suite("search")
 suite.run("is as fast as all plans", brute_force)
 suite.run("agrees with simulated plans", simulated)
-suite.run("mixtures agree with simulated plans", mixtures)
+suite.run("plans whose collectives are hidden agree with simulated ones", hidden)
 suite.run("compiles what was found", compiled)
 suite.run("levers do as they say", levers)
 suite.run("thousands of accelerators", large)
