@@ -37,12 +37,16 @@ double additionTime(const Machine &machine, const Work &work) {
 void addShards(const Table &table, const Machine &machine, WorkTimes &times, Stage &stage) {
   const bool overlaps = machine.choices.overlap, hides = overlaps && (machine.choices.tensorOverlap || machine.choices.expertOverlap);
   size_t begin = 0;
-  for (size_t count : stage.chunks) {
-    auto parts = stage.parts.begin() + std::ptrdiff_t(begin);
-    begin += count;
+  for (size_t size : stage.chunks) {
+    // Leaves out what all layers read: it stands before the layers in both passes, where nothing is on its way.
+    std::vector<Stage::PartPass *> parts;
+    for (size_t end = begin + size; begin < end; ++begin)
+      if (stage.parts[begin].part != &table.shared)
+        parts.push_back(&stage.parts[begin]);
+    const size_t count = parts.size();
     for (bool isForward : {true, false}) {
       auto work = isForward ? &Part::forward : &Part::backward;
-      auto at = [&](size_t i) -> Stage::PartPass & { return parts[std::ptrdiff_t(isForward ? i : count - 1 - i)]; };
+      auto at = [&](size_t i) -> Stage::PartPass & { return *parts[isForward ? i : count - 1 - i]; };
       auto gatherOf = [&](size_t i) { return dataTime(machine, at(i).part->*work, Transfer::AllGather); };
       // Returns the seconds in which the weights of the next part that has some are gathered, ahead of it. Those of the head
       // have the last norm before them alone.
@@ -80,8 +84,8 @@ void addShards(const Table &table, const Machine &machine, WorkTimes &times, Sta
         PassTime &pass = isForward ? each.forward : each.backward;
         const double alone = pass.exposed.sum();
         const bool hasWeights = gatherOf(i) > 0;
-        // Computes nothing beside what is on its way where a part has nothing; what all layers read stands elsewhere.
-        if ((alone <= 0 || each.part == &table.shared) && !hasWeights && i + 1 < count)
+        // Computes nothing beside what is on its way where a part has nothing.
+        if (alone <= 0 && !hasWeights && i + 1 < count)
           continue;
         const double ahead = hasWeights ? nextGather(i + 1) : 0, arrives = std::exchange(scattered, 0);
         const Beside own = beside(each.part->*work, alone, arrives, ahead);

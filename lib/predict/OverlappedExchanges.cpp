@@ -113,10 +113,13 @@ std::vector<size_t> orderOf(ArrayRef<TimedOp> ops, size_t layers) {
     std::vector<WindowItem> items;
     for (size_t k : window)
       items.push_back({at(k).multiplications > 0, isCollective(at(k).op), isPrefetch(at(k).op), at(k).multiplications});
-    for (size_t k : ExchangeWindow(std::move(items), ancestorsIn(ancestors, window), size_t(placeOf(there) - begin), size_t(placeOf(back) - begin)).order())
+    ExchangeWindow moved(std::move(items), ancestorsIn(ancestors, window), size_t(placeOf(there) - begin), size_t(placeOf(back) - begin));
+    ++i;
+    if (!moved.overlapping())
+      continue;
+    for (size_t k : moved.order())
       *begin++ = window[k];
     isMoved = true;
-    ++i;
   }
   return isMoved ? order : std::vector<size_t>();
 }
