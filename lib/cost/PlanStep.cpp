@@ -203,17 +203,25 @@ double updateTime(const Table &table, const Machine &machine, const Stage &stage
   if (choices.offload == Offload::Optimizer || choices.moments != Number::Fp32)
     return optimizerTime(machine, stage);
   double bytes = table.step.bytes, operations = table.step.operations, calls = 0;
+  // Counts the layers of each kind in a chunk, whose states lie side by side and are summed at once.
+  std::map<std::pair<size_t, const Part *>, double> together;
   std::set<const Part *> kinds;
-  for (const auto &[part, forward, backward] : stage.parts) {
-    bytes += part->update.bytes;
-    if (!writesFirst(choices)) // sums of gradients are zeroed
-      bytes += part->states.gradients;
-    bool isNew = kinds.insert(part).second;
-    operations += isNew ? part->update.operations : 0;
-    for (const Collective &c : part->update.collectives)
-      if (c.role != Role::Data)
+  size_t next = 0;
+  for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
+    for (size_t end = next + stage.chunks[chunk]; next < end; ++next) {
+      const Part *part = stage.parts[next].part;
+      bytes += part->update.bytes;
+      if (!writesFirst(choices)) // sums of gradients are zeroed
+        bytes += part->states.gradients;
+      operations += kinds.insert(part).second ? part->update.operations : 0;
+      ++together[{chunk, part}];
+    }
+  for (const auto &[of, layers] : together)
+    for (Collective c : of.second->update.collectives)
+      if (c.role != Role::Data) {
+        c.bytes *= layers;
         calls += timeOf(machine, c);
-  }
+      }
   for (const Collective &c : table.step.collectives)
     calls += timeOf(machine, c);
   return elementwiseTime(machine, bytes, operations) + calls;
