@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 using namespace llmc;
@@ -203,9 +202,8 @@ double updateTime(const Table &table, const Machine &machine, const Stage &stage
   if (choices.offload == Offload::Optimizer || choices.moments != Number::Fp32)
     return optimizerTime(machine, stage);
   double bytes = table.step.bytes, operations = table.step.operations, calls = 0;
-  // Counts the layers of each kind in a chunk, whose states lie side by side and are summed at once.
+  // Counts the layers of each kind in a chunk, whose states lie side by side: one kernel is for all, and one sum.
   std::map<std::pair<size_t, const Part *>, double> together;
-  std::set<const Part *> kinds;
   size_t next = 0;
   for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
     for (size_t end = next + stage.chunks[chunk]; next < end; ++next) {
@@ -213,8 +211,8 @@ double updateTime(const Table &table, const Machine &machine, const Stage &stage
       bytes += part->update.bytes;
       if (!writesFirst(choices)) // sums of gradients are zeroed
         bytes += part->states.gradients;
-      operations += kinds.insert(part).second ? part->update.operations : 0;
-      ++together[{chunk, part}];
+      double &layers = together[{chunk, part}];
+      operations += layers++ ? 0 : part->update.operations;
     }
   for (const auto &[of, layers] : together)
     for (Collective c : of.second->update.collectives)
