@@ -181,7 +181,7 @@ TimeParts Pricer::followOthers(const Work &work, TimeParts &exposed) const {
   addExposed(work, work.order, times, 0, 0, one);
   addExposed(work, work.ofTwo, times, 0, 0, two);
   for (double TimeParts::*part : {&TimeParts::tp, &TimeParts::cp, &TimeParts::ep}) {
-    hidden.*part = std::clamp(2 * one.*part - two.*part, 0.0, exposed.*part);
+    hidden.*part = std::min(2 * one.*part - two.*part, exposed.*part); // less than 0 where it waits for the others instead
     exposed.*part -= hidden.*part;
   }
   return hidden;
