@@ -53,6 +53,8 @@ std::optional<predict::Prediction> predict::readPrediction(RaisedModels &models,
   out.choosesRecompute = choosesRecompute;
   cost::Choices &choices = out.machine.choices;
   choices.sequence = tables->sequence;
+  if (isOurs)
+    choices.sequenceParallel = options.cutsSequence(tables->sequence);
   out.table = tables->of.begin()->second;
   if (isOurs)
     out.tables = std::move(tables->of);

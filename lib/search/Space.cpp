@@ -35,8 +35,9 @@ std::vector<Layout> Space::layouts(int64_t tokens, int64_t experts) const {
     for (int64_t cp : divisors(free.cp, o.cp, request_.gpus / tp, std::max<int64_t>(1, tokens / leastTokens))) {
       if (request_.gpus % (tp * cp))
         continue;
-      std::vector<bool> sequences{o.sequenceParallel.value_or(true)};
-      if (free.sequenceParallel && tokens % (tp * cp) == 0)
+      const bool mayCut = tokens % (tp * cp) == 0; // else tokens stay whole unless they are asked to be cut
+      std::vector<bool> sequences{free.sequenceParallel ? mayCut : o.sequenceParallel.value_or(mayCut)};
+      if (free.sequenceParallel && mayCut)
         sequences = {true, false};
       if (tp == 1)
         sequences = {false};

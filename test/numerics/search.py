@@ -293,6 +293,11 @@ def fixed_and_auto(folder):
     require(fits and abs(found["chosen"]["step_time_s"] / min(steps) - 1) < 1e-3, f"{found['chosen']['step_time_s']} of {steps}")
     found, _ = plan(path, {"gpu": "h100", "gpus": 16, "tp": 4, "mesh": "auto", "micro-batch": 2, "global-batch": 32})
     require(found["chosen"]["mesh"]["tp"] == 4 and found["chosen"]["micro_batch"] == 2, "what is given is changed")
+    # Leaves tokens whole that tp does not divide.
+    few = {"gpu": "h100", "gpus": 8, "seq": 1023, "global-batch": 1}
+    found, whole = plan(path, few)[0]["chosen"], plan(path, {**few, "sequence-parallel": "off"})[0]["chosen"]
+    require(found["mesh"]["tp"] > 1 and found["step_time_s"] == whole["step_time_s"] and found["sequence_parallel"] == "off",
+            f"{found['command']} takes {found['step_time_s']} s, and with whole tokens {whole['step_time_s']}")
     dollars, _ = plan(path, {"gpu": "h100", "gpus": 16, "global-batch": 32, "objective": "tokens_per_dollar", "dollars-per-gpu-hour": 2})
     whole, _ = plan(path, {"gpu": "h100", "gpus": 16, "global-batch": 32})
     require(dollars["chosen"]["tokens_per_s_per_gpu"] >= whole["chosen"]["tokens_per_s_per_gpu"], "fewer accelerators are dearer")
