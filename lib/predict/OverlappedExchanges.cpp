@@ -1,6 +1,7 @@
 #include "lib/predict/OverlappedExchanges.h"
 
 #include "dialects/graph/Graph.h"
+#include "dialects/parallel/Annotations.h"
 #include "dialects/parallel/Parallel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/5-schedule/OverlapExchanges/ExchangeWindow.h"
@@ -29,9 +30,12 @@ bool isPair(parallel::ExchangeRowsOp there, parallel::ExchangeRowsOp back) {
 
 bool isCollective(Operation *op) { return isa<parallel::CollectiveOpInterface>(op); }
 
-// Returns whether a collective gathers what a step begins with, which has its place before.
+// Returns whether a collective gathers what a step begins with, which has its place before: weights, not what a forward has kept.
 bool isPrefetch(Operation *op) {
-  return isa<parallel::AllGatherOp>(op) && !op->getOperand(0).getDefiningOp() && !isa<func::FuncOp>(op->getParentOp());
+  auto origin = op->getAttrOfType<DictionaryAttr>(parallel::kOrigin);
+  auto tactic = origin ? origin.getAs<StringAttr>("tactic") : StringAttr();
+  return isa<parallel::AllGatherOp>(op) && !op->getOperand(0).getDefiningOp() && !isa<func::FuncOp>(op->getParentOp()) && tactic &&
+         (tactic.getValue() == "data" || tactic.getValue() == "state");
 }
 
 // Finds what each op needs of the others, also through ops that take no time, in so many layers one after the other: the first
