@@ -133,7 +133,7 @@ struct Gradients {
 
 // Returns what a stage sums over ranks once a step by the state that it is of: the layers of a kind in one chunk have their
 // states side by side, the first layer in front, which is the last to be made.
-std::vector<std::vector<Gradients>> gradientsOf(const Stage &stage, const Choices &choices, double &now) {
+std::vector<std::vector<Gradients>> gradientsOf(const Stage &stage, const Choices &choices, WorkTimes &times, double &now) {
   // Runs the last micro-batches, one for each stage, through a chunk before any of them through the next one.
   const double others = double(std::min(choices.mesh.pp, choices.microBatches) - 1);
   std::vector<std::vector<Gradients>> states;
@@ -144,8 +144,11 @@ std::vector<std::vector<Gradients>> gradientsOf(const Stage &stage, const Choice
       now += others * stage.parts[i].backward.exposed.sum();
     for (size_t i = end; i-- > end - stage.chunks[chunk];) {
       const Stage::PartPass &each = stage.parts[i];
-      // Makes those of a layer one after the other. A backward that is split has made none when its weights' turn comes.
-      const double seconds = choices.order == Order::ZeroBubble ? each.backward.weights : each.backward.exposed.sum();
+      // Makes those of a layer one after the other, behind what it computes again. A backward that is split has made none when
+      // its weights' turn comes.
+      const bool isSplit = choices.order == Order::ZeroBubble;
+      const double seconds = isSplit ? each.backward.weights : each.backward.exposed.sum();
+      const double before = isSplit ? 0 : times.shareBeforeGradients(each.part->backward);
       double all = 0, some = 0;
       auto isSum = [](const Collective &c) { return c.role == Role::Data && c.kind != Transfer::AllGather; };
       for (const Collective &c : each.part->update.collectives)
@@ -158,7 +161,7 @@ std::vector<std::vector<Gradients>> gradientsOf(const Stage &stage, const Choice
         auto [at, isNew] = known.try_emplace({each.part, number}, states.size());
         if (isNew)
           states.emplace_back();
-        states[at->second].insert(states[at->second].begin(), {&c, now + seconds * some / all});
+        states[at->second].insert(states[at->second].begin(), {&c, now + seconds * (before + (1 - before) * some / all)});
       }
       now += seconds;
     }
@@ -169,10 +172,10 @@ std::vector<std::vector<Gradients>> gradientsOf(const Stage &stage, const Choice
 // Returns the seconds from the end of the last backward to that of the sums of a step's gradients, which start in buckets of
 // 25 MiB at least (passes/5-schedule/BucketReductions), or as the states of ZeRO lie, as soon as backward has made them. Buckets
 // are of states in the order in which the last of their layers is made.
-double sumsBehind(const Machine &machine, const Stage &stage) {
+double sumsBehind(const Machine &machine, WorkTimes &times, const Stage &stage) {
   constexpr double bucket = 25 << 20;
   double now = 0, end = 0;
-  auto states = gradientsOf(stage, machine.choices, now);
+  auto states = gradientsOf(stage, machine.choices, times, now);
   std::stable_sort(states.begin(), states.end(), [](const auto &x, const auto &y) { return x.front().made < y.front().made; });
   std::vector<std::pair<double, Collective>> sums; // by when they can start
   std::map<std::pair<int64_t, int64_t>, size_t> open;
@@ -241,7 +244,7 @@ void llmc::cost::composePlan(const Table &table, const Machine &machine, std::ve
   double end = *std::max_element(ends.begin(), ends.end()), summed = 0, gathered = 0, optimizer = 0;
   for (size_t i = 0; i < stages.size(); ++i) {
     all += stages[i].microBatch();
-    summed = std::max(summed, ends[i] + sumsBehind(machine, stages[i]));
+    summed = std::max(summed, ends[i] + sumsBehind(machine, times, stages[i]));
     double gathers = 0;
     for (const auto &[part, forward, backward] : stages[i].parts)
       gathers += dataTime(machine, part->update, Transfer::AllGather);

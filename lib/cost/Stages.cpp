@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 using namespace llmc;
 using namespace llmc::cost;
@@ -311,6 +312,24 @@ WorkEnds WorkTimes::of(const Work &work, double busy, double ahead) {
     at->second = pricer.addExposed(work, work.order, pricer.computeTimes(work, /*isPadded=*/false), busy, ahead, exposed);
   }
   return at->second;
+}
+
+double WorkTimes::shareBeforeGradients(const Work &work) {
+  auto [at, isNew] = shares_.try_emplace(&work, 0);
+  if (!isNew)
+    return at->second;
+  const Pricer::ComputeTimes times = Pricer(table_, machine_).computeTimes(work, /*isPadded=*/false);
+  double now = 0, first = 0;
+  bool isMade = false;
+  for (const Entry &entry : work.order) {
+    if (entry.kind == Entry::OfProduct && work.products[entry.index].ofWeights && !std::exchange(isMade, true))
+      first = now;
+    now += entry.kind == Entry::OfProduct     ? times.products[entry.index]
+           : entry.kind == Entry::OfAttention ? times.attentions[entry.index]
+           : entry.kind == Entry::OfKernel    ? elementwiseTime(machine_, entry.bytes, 1)
+                                              : 0;
+  }
+  return at->second = now > 0 ? first / now : 0;
 }
 
 // Returns the seconds that the messages of one micro-batch take of a stage, which nothing hides.

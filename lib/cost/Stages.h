@@ -68,11 +68,14 @@ class WorkTimes {
 public:
   WorkTimes(const Table &table, const Machine &machine);
   WorkEnds of(const Work &work, double busy, double ahead = 0);
+  // Returns the share of the compute of a work that stands before the first gradient of weights.
+  double shareBeforeGradients(const Work &work);
 
 private:
   const Table &table_;
   const Machine &machine_;
   std::map<std::tuple<const Work *, double, double>, WorkEnds> times_;
+  std::map<const Work *, double> shares_; // before gradients
 };
 
 // Returns the passes of each stage: of its chunks, or of one that is priced as a whole.
