@@ -201,11 +201,11 @@ def simulated(folder):
 # gradients of stage 3 of ZeRO alike, and whose layers compute while the one before them exchanges what it computes again; and a
 # dense model (no experts) that gathers weights ahead from where it gathers the last of the head.
 HIDDEN = [(64, 1024, 6, 1024, 2, {"dp": 8, "tp": 4, "ep": 8, "etp": 4, "zero": 1, "micro-batch": 2}),
-            (16, 2048, 6, 1024, 4, {"dp": 2, "tp": 4, "ep": 2, "etp": 4, "zero": 1, "micro-batch": 2, "sequence-parallel": "off"}),
-            (8, 2048, 6, 1024, 2, {"dp": 2, "ep": 1, "zero": 3, "micro-batch": 1}),
-            (16, 1024, 5, 512, 2, {"dp": 2, "pp": 2, "tp": 2, "ep": 2, "etp": 2, "zero": 2, "micro-batch": 1, "sequence-parallel": "off",
-                                   "recompute": "full", "gpu": "b200"}),
-            (0, 2048, 4, 1024, 0, {"dp": 2, "pp": 4, "zero": 3, "micro-batch": 1, "recompute": "selective", "gpu": "a100-40g"})]
+          (16, 2048, 6, 1024, 4, {"dp": 2, "tp": 4, "ep": 2, "etp": 4, "zero": 1, "micro-batch": 2, "sequence-parallel": "off"}),
+          (8, 2048, 6, 1024, 2, {"dp": 2, "ep": 1, "zero": 3, "micro-batch": 1}),
+          (16, 1024, 5, 512, 2, {"dp": 2, "pp": 2, "tp": 2, "ep": 2, "etp": 2, "zero": 2, "micro-batch": 1, "sequence-parallel": "off",
+                                 "recompute": "full", "gpu": "b200"}),
+          (0, 2048, 4, 1024, 0, {"dp": 2, "pp": 4, "zero": 3, "micro-batch": 1, "recompute": "selective", "gpu": "a100-40g"})]
 
 
 def hidden(folder):
