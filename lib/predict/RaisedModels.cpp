@@ -4,6 +4,7 @@
 #include "dialects/graph/GraphAttrs.h"
 
 #include "lib/pipeline/Pipeline.h"
+#include "lib/predict/Layers.h"
 #include "lib/predict/MarkedRows.h"
 
 using namespace mlir;
@@ -33,7 +34,9 @@ std::optional<int64_t> predict::RaisedModels::markedRows(CompileOptions options)
   options.microBatch = 1, options.globalBatch = options.batchRows();
   auto [at, isNew] = marked_.try_emplace(keyOf(options));
   if (isNew)
-    if (ModuleOp module = raised(options))
+    // Leaves out models that have all of their layers, as of ONNX files: their constants have rows, and a million of these take
+    // longer than reading every table by itself.
+    if (ModuleOp module = raised(options); module && layerKinds(module))
       at->second = markRows(module);
   return at->second;
 }
