@@ -1,6 +1,7 @@
 #include "lib/support/Definition.h"
 
 #include <array>
+#include <bit>
 #include <optional>
 
 using namespace llmc::support;
@@ -183,11 +184,11 @@ private:
     return ok();
   }
 
-  Status repeat(const Pieces &pieces, int64_t count, Runs &out) const {
+  Status repeat(const Pieces &pieces, int64_t count, Runs &out, int64_t at = 0) const {
     std::vector<double> &numbers = numbers_;
     numbers.clear();
     for (const Piece &piece : pieces)
-      numbers.push_back(piece.first);
+      numbers.push_back(piece.at(at));
     auto value = computed(numbers);
     if (!value)
       return value.takeError();
@@ -200,27 +201,39 @@ private:
     if (singles_ > mostSingle)
       return error("has too many different elements to be read row by row");
     for (int64_t k = 0; k < count; ++k)
-      if (Status s = repeat(from(pieces, k), 1, out); !s)
+      if (Status s = repeat(pieces, 1, out, k); !s)
         return s;
     return ok();
   }
 
-  // Returns the element for these numbers; masks have few, so that most are remembered.
+  // Returns the element for these numbers. Remembers one for each hash of numbers, of more hashes the more numbers differ: those
+  // of a mask are few, those of a table of relative positions as many as its rows and columns.
   Result<double> computed(const std::vector<double> &numbers) const {
-    for (const auto &[given, value] : known_)
-      if (std::equal(given.begin(), given.end(), numbers.begin(), sameBits))
-        return value;
+    constexpr size_t least = 64, most = size_t(1) << 17; // powers of two
+    if (known_.empty() || (missed_ > known_.size() && known_.size() < most)) {
+      known_.assign(known_.empty() ? least : 4 * known_.size(), {});
+      missed_ = 0;
+    }
+    uint64_t hash = 0;
+    for (double number : numbers) {
+      // Multiplies by the golden ratio (Knuth, The Art of Computer Programming 3, section 6.4): its upper bits depend on all bits.
+      hash = (hash ^ std::bit_cast<uint64_t>(number)) * 0x9E3779B97F4A7C15;
+      hash ^= hash >> 32;
+    }
+    auto &[given, known] = known_[hash % known_.size()];
+    if (!given.empty() && std::equal(given.begin(), given.end(), numbers.begin(), numbers.end(), sameBits))
+      return known;
+    ++missed_;
     auto value = how_.compute(numbers);
-    if (!value)
-      return value;
-    if (known_.size() < 8)
-      known_.push_back({numbers, *value});
+    if (value)
+      given = numbers, known = *value;
     return value;
   }
 
   Combination how_;
   std::vector<DefinitionRef> operands_;
-  mutable std::vector<std::pair<std::vector<double>, double>> known_;
+  mutable std::vector<std::pair<std::vector<double>, double>> known_; // by their hash
+  mutable size_t missed_ = 0;                                          // numbers that were not known
   mutable std::vector<double> numbers_;
   mutable int64_t singles_ = 0;
 };

@@ -28,7 +28,7 @@ std::string llmc::support::nearest(std::string_view word,
   std::string best;
   size_t least = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string &candidate : candidates)
-    if (size_t distance = editDistance(word, candidate); distance < least) {
+    if (size_t distance = editDistance(word, candidate); distance < std::min(least, std::max(word.size(), candidate.size()))) {
       least = distance;
       best = candidate;
     }

@@ -14,7 +14,8 @@ namespace llmc::support {
 size_t editDistance(std::string_view from, std::string_view to);
 
 // Returns the first of the nearest candidates. Empty if none is near enough: at most a third of
-// the letters (at least one) may differ, or one must begin with the other and share 3 letters.
+// the letters (at least one, not all) may differ, or one must begin with the other and share 3
+// letters.
 // Words beyond 256 letters have no match.
 std::string nearest(std::string_view word, const std::vector<std::string> &candidates);
 

@@ -21,6 +21,7 @@ TEST(Nearest, NamesWhatIsMeantOrNothing) {
   EXPECT_EQ(nearest("lr-sched", flags), "lr-schedule") << "a beginning";
   EXPECT_EQ(nearest("l", flags), "lr");
   EXPECT_EQ(nearest("checkpoint", flags), "");
+  EXPECT_EQ(nearest("4", {"0", "1", "auto"}), "") << "no letter is the same";
   EXPECT_EQ(nearest("", flags), "");
   EXPECT_EQ(nearest(std::string(100000, 'x'), flags), "");
 }
