@@ -43,7 +43,8 @@ bool RowBounds::fits(const Candidate &plan, const std::vector<int> &zeros, bool 
 bool RowBounds::find() {
   const std::vector<cost::Kept> recomputes = space_.recomputes();
   const bool hasJoined = llvm::any_of(space_.orders(2), [](cost::Order order) { return order != cost::Order::ZeroBubble; });
-  for (int64_t rows : rows_)
+  // Looks at the ends: tables of other rows are made of the same samples.
+  for (int64_t rows : {rows_.front(), rows_.back()})
     if (!tableOf(rows, recomputes.front(), passes_.splits() && !hasJoined))
       return false;
   seconds_.assign(rows_.size(), std::numeric_limits<double>::infinity());
@@ -77,20 +78,23 @@ void RowBounds::bound(int64_t pp, const std::vector<int> &zeros, const std::vect
     auto planWith = [&](size_t kept) { return planOf(pp, rows_[row], zeros.front(), isSplit, recomputes[kept]); };
     while (k < recomputes.size() && !fits(planWith(k), zeros, isSplit))
       ++k;
-    const double late = k == recomputes.size() ? kLate : 0;
+    if (k == recomputes.size()) {
+      seconds_[row] = std::min(seconds_[row], kLate);
+      continue;
+    }
     // Computes more again where an order does not fit otherwise: that takes longer, and lets it fit.
     bool isLeft = true;
-    for (size_t kept = std::min(k, recomputes.size() - 1); isLeft && kept < recomputes.size(); ++kept) {
+    for (size_t kept = k; isLeft && kept < recomputes.size(); ++kept) {
       const cost::Table *table = tableOf(rows_[row], recomputes[kept], isSplit);
       if (!table)
         continue;
       isLeft = false;
       visitOrders(planWith(kept), orders, *table, [&](const Candidate &plan, double seconds) {
         // Looks at memory of other orders, which is no less, where that may raise the bound.
-        if (seconds + late >= seconds_[row])
+        if (seconds >= seconds_[row])
           return;
-        if (late > 0 || plan.order == planWith(kept).order || fits(plan, zeros, isSplit))
-          seconds_[row] = seconds + late;
+        if (plan.order == planWith(kept).order || fits(plan, zeros, isSplit))
+          seconds_[row] = seconds;
         else
           isLeft = true;
       });

@@ -15,7 +15,7 @@
 
 namespace llmc::search {
 
-// Holds what is added to seconds of what does not fit, which is looked at where nothing else is left: it says what is missing.
+// Holds the seconds of rows of which no plan fits, which are looked at where nothing else is left: they say what is missing.
 inline constexpr double kLate = 1e9;
 
 class RowBounds {
