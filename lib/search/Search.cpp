@@ -510,7 +510,7 @@ bool Searcher::step() {
     if (batch.empty())
       return true;
   }
-  if (!batch.empty() && (batch.front().kind == Work::OfLayout || batch.front().kind == Work::Priced))
+  if (!batch.empty() && (batch.front().kind == Work::OfLayout || batch.front().kind == Work::OfPasses || batch.front().kind == Work::Priced))
     addLater(batch);
   if (!batch.empty())
     take(batch);

@@ -89,11 +89,20 @@ std::optional<Choice> requestOf(const CommandLine &line, std::vector<std::string
   return choice;
 }
 
-// Takes simulated steps for those of the table, where ranks share cores, and orders plans by them.
+// Takes simulated steps for those of the table, where ranks share cores, and orders plans by them. Simulates them on all cores; false
+// after diagnostics.
 static bool simulateAll(predict::RaisedModels &models, search::Result &result, size_t count) {
-  for (search::Found &found : result.found)
-    if (failed(predict::simulatePlan(models.context(), found.options, found.prediction)))
+  std::vector<std::string> errors(result.found.size());
+  search::Readers readers(models);
+  readers.run(result.found.size(), [&](predict::RaisedModels &own, size_t i) {
+    search::Found &found = result.found[i];
+    errors[i] = search::firstError(own.context(), [&] { (void)predict::simulatePlan(own.context(), found.options, found.prediction); });
+  });
+  for (const std::string &error : errors)
+    if (!error.empty()) {
+      mlir::emitError(mlir::UnknownLoc::get(&models.context())) << error;
       return false;
+    }
   std::stable_sort(result.found.begin(), result.found.end(),
                    [](const search::Found &a, const search::Found &b) { return a.prediction.time.step < b.prediction.time.step; });
   if (result.found.size() > count)
