@@ -10,7 +10,9 @@ case ${1:-} in
   -h | --help) sed -n '2,3s/^# //p' "${BASH_SOURCE[0]}"; exit 0 ;;
 esac
 options=()
-command -v ccache >/dev/null && options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+# Lets ccache keep what is compiled with precompiled headers, which it refuses otherwise.
+command -v ccache >/dev/null &&
+  options+=("-DCMAKE_CXX_COMPILER_LAUNCHER=env;CCACHE_SLOPPINESS=pch_defines,time_macros;ccache")
 
 folder=build
 [[ $preset == release ]] || folder=build-$preset
