@@ -94,15 +94,40 @@ std::string llmc::onnximport::toText(llvm::ArrayRef<int64_t> shape) {
   return out + "]";
 }
 
+// Copies elements by runs of trailing dims that step evenly together: a constant of equal elements is one.
+template <class T>
+static void takeRuns(const std::vector<T> &from, std::vector<T> &to, llvm::ArrayRef<int64_t> shape,
+                     llvm::ArrayRef<int64_t> strides, int64_t offset) {
+  size_t outer = shape.size();
+  int64_t run = 1, step = 0;
+  for (; outer > 0 && (run == 1 || shape[outer - 1] == 1 || strides[outer - 1] == step * run); --outer) {
+    if (run == 1)
+      step = strides[outer - 1];
+    run *= shape[outer - 1];
+  }
+  forEachElement(shape.take_front(outer), {Shape(strides.take_front(outer))},
+                 [&](int64_t n, llvm::ArrayRef<int64_t> at) {
+                   const T *source = from.data() + offset + at[0];
+                   T *target = to.data() + n * run;
+                   if (step == 0)
+                     std::fill_n(target, run, *source);
+                   else if (step == 1)
+                     std::copy_n(source, run, target);
+                   else
+                     for (int64_t i = 0; i < run; ++i)
+                       target[i] = source[i * step];
+                 });
+}
+
 HostTensor llmc::onnximport::takeStrided(const HostTensor &in, llvm::ArrayRef<int64_t> shape,
                                          llvm::ArrayRef<int64_t> strides, int64_t offset) {
   HostTensor out(in.element, shape);
-  forEachElement(shape, {Shape(strides)}, [&](int64_t n, llvm::ArrayRef<int64_t> at) {
-    if (in.isFloat())
-      out.floats[n] = in.floats[offset + at[0]];
-    else
-      out.ints[n] = in.ints[offset + at[0]];
-  });
+  if (countElements(shape).value_or(0) == 0)
+    return out;
+  if (in.isFloat())
+    takeRuns(in.floats, out.floats, shape, strides, offset);
+  else
+    takeRuns(in.ints, out.ints, shape, strides, offset);
   return out;
 }
 
