@@ -98,9 +98,9 @@ static bool simulateAll(predict::RaisedModels &models, search::Result &result, s
     search::Found &found = result.found[i];
     errors[i] = search::firstError(own.context(), [&] { (void)predict::simulatePlan(own.context(), found.options, found.prediction); });
   });
-  for (const std::string &error : errors)
-    if (!error.empty()) {
-      mlir::emitError(mlir::UnknownLoc::get(&models.context())) << error;
+  for (size_t i = 0; i < errors.size(); ++i)
+    if (!result.found[i].prediction.simulated.step) {
+      mlir::emitError(mlir::UnknownLoc::get(&models.context())) << errors[i];
       return false;
     }
   std::stable_sort(result.found.begin(), result.found.end(),
